@@ -1,18 +1,20 @@
 import { defineConfig } from '@hey-api/openapi-ts';
 
 const input = './openapi/cmbuyer.yaml';
-// The generator test writes elsewhere and compares.
+// The test that generated code is current writes elsewhere and compares.
 const root = process.env.CMBUYER_GENERATE_ROOT ?? '.';
+// Named, so that the result does not depend on what is found near the output.
+const tsConfigPath = './tsconfig.json';
 
 export default defineConfig([
   {
     input,
-    output: { path: `${root}/src/contract/generated` },
+    output: { path: `${root}/src/contract/generated`, tsConfigPath },
     plugins: [{ name: '@hey-api/typescript', enums: false }],
   },
   {
     input,
-    output: { path: `${root}/sdk/src/gen`, module: { extension: '.js' } },
+    output: { path: `${root}/sdk/src/gen`, tsConfigPath, module: { extension: '.js' } },
     plugins: [
       '@hey-api/client-fetch',
       // Constants beside the types: ErrorCode.LEASE_EXPIRED.

@@ -167,7 +167,7 @@ export const errorCatalogue = {
     status: 404,
     title: 'There is no such task.',
     client: 'STOP',
-    detail: 'Stop working on this task.',
+    detail: 'Check the id. A device that worked on it stops.',
   },
   CLAIM_TOKEN_MISMATCH: {
     status: 403,
