@@ -15,12 +15,29 @@ const actions: Record<ClientAction, string> = {
   STOP: 'Do nothing more about it; a device stops acting on the task.',
 };
 
+const groups = {
+  'all operations': operations,
+  'all that need a sign-in': operations.filter((operation) => operation.security.length > 0),
+  'all that take a body': operations.filter((operation) => operation.requestBody),
+  'all that take a JSON body': operations.filter(
+    (operation) => operation.requestBody?.content['application/json'],
+  ),
+  'all that answer a body': operations.filter((operation) =>
+    Object.entries(operation.responses).some(([status, response]) => status < '300' && response.content),
+  ),
+  'all that need the CSRF token': operations.filter((operation) =>
+    operation.security.some((needed) => 'adminCsrf' in needed),
+  ),
+};
+
 function usedBy(code: string): string {
   const users = operations.filter((operation) => operation['x-error-codes'].includes(code));
-  if (users.length === operations.length) return 'all';
-  return (
-    users.map((operation) => `\`${operation.operationId}\``).join(', ') || 'no operation of the contract'
+  if (users.length === 0) return 'none of the contract';
+  const names = users.map((operation) => `\`${operation.operationId}\``).join(', ');
+  const group = Object.entries(groups).find(
+    ([, members]) => members.length === users.length && members.every((member) => users.includes(member)),
   );
+  return group?.[0] ?? names;
 }
 
 const rows = Object.entries<CatalogueEntry>(errorCatalogue).map(
