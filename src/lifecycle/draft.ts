@@ -1,0 +1,25 @@
+import { Refusal } from '../contract/errors';
+import type { MoveEvent } from '../contract/moves';
+import type { Work } from '../store/database';
+import { findMoveAt, lockTask, type TaskFacts } from '../store/tasks';
+
+/**
+ * A task for an admin's verb.
+ * @throws Refusal TASK_NOT_FOUND
+ */
+export async function lockExistingTask(work: Work, taskId: string): Promise<TaskFacts> {
+  const facts = await lockTask(work, taskId);
+  if (!facts) throw new Refusal('TASK_NOT_FOUND');
+  return facts;
+}
+
+/** Whether the task stands exactly where this event moved it from `expectedVersion`: the mark of the same request again. */
+export async function standsAfter(
+  work: Work,
+  facts: TaskFacts,
+  event: MoveEvent,
+  expectedVersion: number,
+): Promise<boolean> {
+  if (facts.task.version !== expectedVersion + 1) return false;
+  return (await findMoveAt(work, facts.task.id, facts.task.version)) === event;
+}

@@ -1,0 +1,53 @@
+import type { AdminActor } from '../contract/actor';
+import { Refusal } from '../contract/errors';
+import type { Work } from '../store/database';
+import { findTaskByExternalRef, moveTask, type TaskFacts, type TaskRow, updateWish, type Wish } from '../store/tasks';
+import { lockExistingTask, standsAfter } from './draft';
+import { mustBeVersion, mustStandIn } from './guards';
+
+export interface UpdateTaskRequest {
+  task_id: string;
+  expected_task_version: number;
+  wish: Wish & { external_ref?: string };
+}
+
+/**
+ * An admin rewrites a draft; DRAFT stays.
+ * Guards: TASK_NOT_FOUND, VERSION_CONFLICT, INVALID_TASK_STATE, DUPLICATE_EXTERNAL_REF.
+ * Replay (no key): the same wish for the same old version, while nothing newer happened.
+ */
+export async function updateTask(work: Work, actor: AdminActor, request: UpdateTaskRequest): Promise<TaskFacts> {
+  const facts = await lockExistingTask(work, request.task_id);
+
+  const isReplay = await standsAfter(work, facts, 'task.edited', request.expected_task_version);
+  if (isReplay && isSameWish(facts.task, request.wish)) return facts;
+
+  mustBeVersion(facts, request.expected_task_version);
+  mustStandIn(facts, ['DRAFT']);
+  const { external_ref } = request.wish;
+  if (external_ref && ((await findTaskByExternalRef(work, external_ref)) ?? facts.task.id) !== facts.task.id) {
+    throw new Refusal('DUPLICATE_EXTERNAL_REF');
+  }
+
+  await updateWish(work, facts, request.wish);
+  await moveTask(work, actor, facts, 'task.edited');
+  return facts;
+}
+
+const WISH_FIELDS = [
+  'title',
+  'keywords',
+  'product_url',
+  'shop_name',
+  'spec',
+  'quantity',
+  'max_unit_price_cents',
+  'max_total_cents',
+  'buyer_note',
+  'confirmation_required',
+  'external_ref',
+] as const satisfies readonly (keyof TaskRow & keyof UpdateTaskRequest['wish'])[];
+
+function isSameWish(task: TaskRow, wish: UpdateTaskRequest['wish']): boolean {
+  return WISH_FIELDS.every((field) => (task[field] ?? null) === (wish[field] ?? null));
+}
