@@ -106,7 +106,10 @@ export function formatRelative(instant: Date, now: Date, language: Language): st
   const [unit, size] = units.find(([, length]) => Math.abs(seconds) >= length) ?? ['second', 1];
   const count = Math.trunc(seconds / size);
   if (count === 0) return language === 'zh-CN' ? '刚刚' : 'just now';
-  return relativeFormats[language].format(count, unit).replace(/(\d)(?=[\u4e00-\u9fff])/g, '$1 ');
+  return relativeFormats[language]
+    .format(count, unit)
+    .replace('秒钟', '秒')
+    .replace(/(\d)(?=[\u4e00-\u9fff])/g, '$1 ');
 }
 
 /** A span of time in its two largest units, `8 分 20 秒`; never negative. */

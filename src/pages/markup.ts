@@ -88,6 +88,7 @@ export interface Markup {
   attention(reason: AttentionReason): string;
   notice(tone: Tone, text: string): string;
   eventDot(type: string): string;
+  toneDot(tone: Tone): string;
   /** Short time in the page's zone; the whole one with its offset on hover. */
   time(instant: string): string;
   /** How far from now, with the whole time on hover. */
@@ -134,8 +135,9 @@ export function buildMarkup(words: Speaker, zone: string, now: Date, sprite: str
       const look = eventLooks[type] ?? { tone: 'neutral', icon: 'info' };
       return `<span class="dot tone-${look.tone}">${icon(look.icon)}</span>`;
     },
+    toneDot: (tone) => `<span class="dot tone-${tone}">${icon(noticeIcons[tone])}</span>`,
     timeAndAge: (instant) =>
-      `<span class="num">${time(instant)}</span> <span class="faint">${escapeHtml(
+      `<span class="num">${time(instant)}</span> <span class="faint nowrap">${escapeHtml(
         formatRelative(new Date(instant), now, words.language),
       )}</span>`,
     countdown: (until) => {

@@ -217,7 +217,7 @@ export function presentActions(
     }
   };
 
-  return task.allowed_actions.flatMap((allowed) => {
+  const views = task.allowed_actions.flatMap((allowed): ActionView[] => {
     const shown = options.wired.has(allowed.action) ? show(allowed) : undefined;
     if (!shown) return [];
     const bound = bindings.flatMap((name): [string, string][] =>
@@ -238,6 +238,8 @@ export function presentActions(
       },
     ];
   });
+  const rank = { primary: 0, normal: 1, danger: 2 };
+  return views.sort((one, other) => rank[one.tone] - rank[other.tone]);
 }
 
 function ttlOptions(words: Speaker, defaultSeconds: number): { value: string; text: string }[] {

@@ -122,6 +122,7 @@ export const zhCN = {
   'task_list.any_status': '全部状态',
   'task_list.attention': '待处理原因',
   'task_list.any_attention': '不限',
+  'task_list.by_date': '按创建日期',
   'task_list.from': '创建日期从',
   'task_list.to': '到',
   'task_list.sort': '排序',
@@ -188,6 +189,7 @@ export const zhCN = {
   'picture.alt': '“{title}”的参考图',
 
   'task.facts': '任务要求',
+  'task.record': '授权与时间',
   'task.stands': '当前情况',
   'task.id': '任务编号',
   'task.version': '版本',
