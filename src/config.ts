@@ -33,9 +33,18 @@ const LOG_LEVELS = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'
  */
 export function readConfig(env: Environment): Config {
   return {
-    host: text(env, 'CMBUYER_HOST', '127.0.0.1', /^[A-Za-z0-9.:_-]{1,253}$/, 'a host name or address', '0.0.0.0'),
+    host: text(
+      env,
+      'CMBUYER_HOST',
+      '127.0.0.1',
+      /^[A-Za-z0-9.:_-]{1,253}$/,
+      'a host name or address',
+      '0.0.0.0',
+    ),
     port: integer(env, 'CMBUYER_PORT', 8080, 0, 65_535),
-    dataDir: path.resolve(text(env, 'CMBUYER_DATA_DIR', './data', /^[^\0]+$/, 'a directory', '/var/lib/cmbuyer')),
+    dataDir: path.resolve(
+      text(env, 'CMBUYER_DATA_DIR', './data', /^[^\0]+$/, 'a directory', '/var/lib/cmbuyer'),
+    ),
     databaseUrl: text(
       env,
       'CMBUYER_DATABASE_URL',
@@ -51,8 +60,22 @@ export function readConfig(env: Environment): Config {
     accessTokenTtlSeconds: integer(env, 'CMBUYER_ACCESS_TOKEN_TTL_SECONDS', 30 * DAY, 60, 365 * DAY),
     sessionTtlSeconds: integer(env, 'CMBUYER_SESSION_TTL_SECONDS', DAY / 2, 60, 30 * DAY),
     trustProxy: flag(env, 'CMBUYER_TRUST_PROXY'),
-    logLevel: text(env, 'CMBUYER_LOG_LEVEL', 'info', new RegExp(`^(${LOG_LEVELS.join('|')})$`), `one of ${LOG_LEVELS.join(', ')}`, 'info'),
-    adminUsername: text(env, 'CMBUYER_ADMIN_USERNAME', 'admin', /^[A-Za-z0-9._-]{3,64}$/, '3 to 64 letters, digits, dots, dashes or underscores', 'admin'),
+    logLevel: text(
+      env,
+      'CMBUYER_LOG_LEVEL',
+      'info',
+      new RegExp(`^(${LOG_LEVELS.join('|')})$`),
+      `one of ${LOG_LEVELS.join(', ')}`,
+      'info',
+    ),
+    adminUsername: text(
+      env,
+      'CMBUYER_ADMIN_USERNAME',
+      'admin',
+      /^[A-Za-z0-9._-]{3,64}$/,
+      '3 to 64 letters, digits, dots, dashes or underscores',
+      'admin',
+    ),
     adminPassword: password(env),
   };
 }
@@ -68,9 +91,17 @@ function findPackageRoot(from: string): string {
   }
 }
 
-function text(env: Environment, name: string, fallback: string, pattern: RegExp, bounds: string, example: string): string {
+function text(
+  env: Environment,
+  name: string,
+  fallback: string,
+  pattern: RegExp,
+  bounds: string,
+  example: string,
+): string {
   const value = env[name] ?? fallback;
-  if (!pattern.test(value)) throw new ConfigError(`${name} must be ${bounds}, for example ${name}=${example}`);
+  if (!pattern.test(value))
+    throw new ConfigError(`${name} must be ${bounds}, for example ${name}=${example}`);
   return value;
 }
 
@@ -79,7 +110,9 @@ function integer(env: Environment, name: string, fallback: number, minimum: numb
   if (raw === undefined || raw === '') return fallback;
   const value = Number(raw);
   if (!/^\d{1,10}$/.test(raw) || value < minimum || value > maximum) {
-    throw new ConfigError(`${name} must be a whole number from ${minimum} to ${maximum}, for example ${name}=${fallback}`);
+    throw new ConfigError(
+      `${name} must be a whole number from ${minimum} to ${maximum}, for example ${name}=${fallback}`,
+    );
   }
   return value;
 }

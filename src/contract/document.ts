@@ -1,6 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { parse } from 'yaml';
+import { packageRoot } from '../config';
 
 export type HttpMethod = 'get' | 'put' | 'post' | 'delete';
 
@@ -86,7 +87,7 @@ export interface Contract {
 }
 
 /** Loads the contract; without a path, the one of the package that this file belongs to. */
-export function loadContract(path: string = join(packageRoot(), 'openapi', 'cmbuyer.yaml')): Contract {
+export function loadContract(path: string = join(packageRoot, 'openapi', 'cmbuyer.yaml')): Contract {
   const contractYaml = readFileSync(path);
   const document = parse(contractYaml.toString('utf8')) as ContractDocument;
   return { contractYaml, document, definition: () => withoutLinks(structuredClone(document)) };
@@ -99,13 +100,4 @@ function withoutLinks(document: ContractDocument): ContractDocument {
     }
   }
   return document;
-}
-
-/** Compiled code lies deeper than its source, so the depth is not fixed. */
-function packageRoot(): string {
-  for (let folder = __dirname; folder !== dirname(folder); folder = dirname(folder)) {
-    const manifest = join(folder, 'package.json');
-    if (existsSync(manifest) && JSON.parse(readFileSync(manifest, 'utf8')).name === 'cmbuyer') return folder;
-  }
-  throw new Error('No package.json of cmbuyer above this file.');
 }

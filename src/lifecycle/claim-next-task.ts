@@ -3,12 +3,7 @@ import type { DeviceActor } from '../contract/actor';
 import { Refusal } from '../contract/errors';
 import type { Work } from '../store/database';
 import { findLiveAttempt, lockDevice } from '../store/devices';
-import {
-  forgetNoTask,
-  type IdempotencyRow,
-  isNoTaskToken,
-  pruneNoTaskRecords,
-} from '../store/replays';
+import { forgetNoTask, type IdempotencyRow, isNoTaskToken, pruneNoTaskRecords } from '../store/replays';
 import {
   closeClaim,
   endAttempt,
@@ -145,7 +140,11 @@ async function open(
     claim_generation: generation,
     lease_expires_at: leaseEnd,
     detail: isTakeover
-      ? { claim_generation: generation, abandoned_attempt_id: oldAttempt.id, abandoned_generation: old.generation }
+      ? {
+          claim_generation: generation,
+          abandoned_attempt_id: oldAttempt.id,
+          abandoned_generation: old.generation,
+        }
       : { claim_generation: generation },
   });
 }
@@ -158,7 +157,10 @@ async function endLatest(work: Work, facts: TaskFacts): Promise<void> {
 }
 
 async function rememberNoTask(work: Work, actor: DeviceActor, request: ClaimRequest): Promise<ClaimOutcome> {
-  await remember(work, actor, 'claimNextTask', request, { outcome: 'NO_TASK', token_hash: request.token_hash });
+  await remember(work, actor, 'claimNextTask', request, {
+    outcome: 'NO_TASK',
+    token_hash: request.token_hash,
+  });
   await pruneNoTaskRecords(work, actor.device_id, addSeconds(work.now, -NO_TASK_KEPT_SECONDS));
   return { noTask: true, replayed: false };
 }

@@ -22,7 +22,8 @@ export async function deleteReferenceImage(
 ): Promise<TaskFacts> {
   const facts = await lockExistingTask(work, request.task_id);
 
-  if (await standsAfter(work, facts, 'task.reference_image_removed', request.expected_task_version)) return facts;
+  if (await standsAfter(work, facts, 'task.reference_image_removed', request.expected_task_version))
+    return facts;
 
   mustBeVersion(facts, request.expected_task_version);
   mustStandIn(facts, ['DRAFT']);

@@ -1,7 +1,14 @@
 import { type Instant, isExpired } from '../clock';
 import { isTerminal, type TaskStatus } from '../contract/moves';
 import type { DeviceRow } from '../store/devices';
-import type { AuthorizationRow, ClaimRow, ConfirmationRow, SubmissionRow, TaskFacts, Wish } from '../store/tasks';
+import type {
+  AuthorizationRow,
+  ClaimRow,
+  ConfirmationRow,
+  SubmissionRow,
+  TaskFacts,
+  Wish,
+} from '../store/tasks';
 import type { Timings } from './timings';
 
 /** Pure predicates on facts and an instant: verbs refuse by them, and the pages offer by them. */
@@ -114,7 +121,8 @@ export function attentionReasons(
   const { task, claim, authorization, submission } = facts;
   const silent = claim !== undefined && claim.closed_at === null && !isLeaseLive(claim, now);
   const reasons: Attention[] = [];
-  if (silent && (task.status === 'RUNNING' || task.status === 'WAITING_CONFIRMATION')) reasons.push('RUN_LEASE_EXPIRED');
+  if (silent && (task.status === 'RUNNING' || task.status === 'WAITING_CONFIRMATION'))
+    reasons.push('RUN_LEASE_EXPIRED');
   if (task.status === 'NEEDS_MANUAL') reasons.push('NEEDS_MANUAL');
   if (task.status === 'WAITING_CONFIRMATION') reasons.push('WAITING_CONFIRMATION');
   if (silent && task.status === 'SUBMITTING') reasons.push('SUBMITTING_SILENT');
@@ -137,5 +145,7 @@ export function isWithoutAccess(
 ): boolean {
   const { device, user } = holder;
   if (device.status === 'REVOKED' || user.status === 'DISABLED') return true;
-  return [device.last_revoked_at, user.last_disabled_at].some((lost) => lost !== null && lost >= claim.claimed_at);
+  return [device.last_revoked_at, user.last_disabled_at].some(
+    (lost) => lost !== null && lost >= claim.claimed_at,
+  );
 }

@@ -21,7 +21,13 @@ import {
   mustStandIn,
   refusal,
 } from './guards';
-import { getOwnClaim, getRecordedClaim, type HeldCall, type HeldTask, type LifecycleOutcome } from './held-task';
+import {
+  getOwnClaim,
+  getRecordedClaim,
+  type HeldCall,
+  type HeldTask,
+  type LifecycleOutcome,
+} from './held-task';
 import { type KeyedRequest, recall, remember } from './replay';
 import { runLeaseEnd, type Timings } from './timings';
 
@@ -92,7 +98,10 @@ async function replay(work: Work, facts: TaskFacts, claimId: string): Promise<Li
 
 /** A closed claim may know only how the task stood when it closed. */
 function standingOf({ facts, claim }: HeldTask) {
-  return { status: claim.closed_status ?? facts.task.status, version: claim.closed_version ?? facts.task.version };
+  return {
+    status: claim.closed_status ?? facts.task.status,
+    version: claim.closed_version ?? facts.task.version,
+  };
 }
 
 /** AUTHORIZATION_EXPIRED, OFFER_MISMATCH, PRICE_LIMIT_EXCEEDED, CONFIRMATION_REQUIRED, CONFIRMATION_STALE, in this order. */

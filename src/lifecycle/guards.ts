@@ -44,4 +44,3 @@ export function mustNotBeAskedToStop({ facts, attempt }: HeldTask): void {
 export function mustBeVersion({ task }: Pick<TaskFacts, 'task'>, expected: number): void {
   if (task.version !== expected) throw refusal('VERSION_CONFLICT', task);
 }
-

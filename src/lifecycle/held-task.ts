@@ -1,5 +1,5 @@
-import { Refusal } from '../contract/errors';
 import type { DeviceActor } from '../contract/actor';
+import { Refusal } from '../contract/errors';
 import type { Source } from '../store/database';
 import {
   type AttemptRow,
@@ -74,6 +74,7 @@ async function viewAs(source: Source, facts: TaskFacts, claim: ClaimRow): Promis
 /** The task as its latest claim sees it. */
 export function viewOfLatest(facts: TaskFacts): HeldTask {
   const { claim, attempt, authorization } = facts;
-  if (!claim || !attempt || !authorization) throw new Error(`task ${facts.task.id} lacks facts of its latest claim`);
+  if (!claim || !attempt || !authorization)
+    throw new Error(`task ${facts.task.id} lacks facts of its latest claim`);
   return { facts, claim, attempt, authorization };
 }

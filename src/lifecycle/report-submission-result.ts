@@ -12,7 +12,13 @@ import {
 } from '../store/tasks';
 import { isContradicting, isLeaseLive, type Result } from './eligibility';
 import { mustBeExecution, mustBeGeneration } from './guards';
-import { getOwnClaim, getRecordedClaim, type HeldCall, type HeldTask, type LifecycleOutcome } from './held-task';
+import {
+  getOwnClaim,
+  getRecordedClaim,
+  type HeldCall,
+  type HeldTask,
+  type LifecycleOutcome,
+} from './held-task';
 import { type KeyedRequest, recall, remember } from './replay';
 
 export interface ResultRequest extends KeyedRequest, HeldCall, Result {
@@ -50,7 +56,14 @@ export async function reportSubmissionResult(
   const decides = own?.status === 'FENCED' && held.facts.task.status === 'SUBMITTING';
   await keep(work, held, request, own, !decides || !isLeaseLive(held.claim, work.now));
   if (decides) await conclude(work, actor, held, own, request);
-  else await noteEvent(work, actor, { ...held.facts, attempt: held.attempt }, 'submission.reported', detailOf(request));
+  else
+    await noteEvent(
+      work,
+      actor,
+      { ...held.facts, attempt: held.attempt },
+      'submission.reported',
+      detailOf(request),
+    );
 
   await remember(work, actor, 'reportSubmissionResult', request, {
     outcome: 'TASK',
@@ -64,7 +77,9 @@ export async function reportSubmissionResult(
 function ownSubmission({ facts, attempt }: HeldTask, request: ResultRequest): SubmissionRow | undefined {
   const { submission } = facts;
   if (submission?.attempt_id !== attempt.id) return undefined;
-  return request.submission_id === undefined || request.submission_id === submission.id ? submission : undefined;
+  return request.submission_id === undefined || request.submission_id === submission.id
+    ? submission
+    : undefined;
 }
 
 function keep(

@@ -1,13 +1,7 @@
 import type { DeviceActor } from '../contract/actor';
 import type { Work } from '../store/database';
 import { lockTask, moveTask, renewLease, startAttempt } from '../store/tasks';
-import {
-  mustBeGeneration,
-  mustBeOpen,
-  mustBeVersion,
-  mustHaveLiveLease,
-  mustStandIn,
-} from './guards';
+import { mustBeGeneration, mustBeOpen, mustBeVersion, mustHaveLiveLease, mustStandIn } from './guards';
 import { getOwnClaim, getRecordedClaim, type HeldCall, type LifecycleOutcome } from './held-task';
 import { type KeyedRequest, recall, remember } from './replay';
 import { runLeaseEnd, type Timings } from './timings';

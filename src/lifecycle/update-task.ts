@@ -1,7 +1,14 @@
 import type { AdminActor } from '../contract/actor';
 import { Refusal } from '../contract/errors';
 import type { Work } from '../store/database';
-import { findTaskByExternalRef, moveTask, type TaskFacts, type TaskRow, updateWish, type Wish } from '../store/tasks';
+import {
+  findTaskByExternalRef,
+  moveTask,
+  type TaskFacts,
+  type TaskRow,
+  updateWish,
+  type Wish,
+} from '../store/tasks';
 import { lockExistingTask, standsAfter } from './draft';
 import { mustBeVersion, mustStandIn } from './guards';
 
@@ -16,7 +23,11 @@ export interface UpdateTaskRequest {
  * Guards: TASK_NOT_FOUND, VERSION_CONFLICT, INVALID_TASK_STATE, DUPLICATE_EXTERNAL_REF.
  * Replay (no key): the same wish for the same old version, while nothing newer happened.
  */
-export async function updateTask(work: Work, actor: AdminActor, request: UpdateTaskRequest): Promise<TaskFacts> {
+export async function updateTask(
+  work: Work,
+  actor: AdminActor,
+  request: UpdateTaskRequest,
+): Promise<TaskFacts> {
   const facts = await lockExistingTask(work, request.task_id);
 
   const isReplay = await standsAfter(work, facts, 'task.edited', request.expected_task_version);
@@ -25,7 +36,10 @@ export async function updateTask(work: Work, actor: AdminActor, request: UpdateT
   mustBeVersion(facts, request.expected_task_version);
   mustStandIn(facts, ['DRAFT']);
   const { external_ref } = request.wish;
-  if (external_ref && ((await findTaskByExternalRef(work, external_ref)) ?? facts.task.id) !== facts.task.id) {
+  if (
+    external_ref &&
+    ((await findTaskByExternalRef(work, external_ref)) ?? facts.task.id) !== facts.task.id
+  ) {
     throw new Refusal('DUPLICATE_EXTERNAL_REF');
   }
 

@@ -149,7 +149,10 @@ class ImmediateSqlite extends KnexSqlite {
   }
 }
 
-function prepareSqliteConnection(raw: BetterSqlite.Database, done: (error: Error | null, raw: unknown) => void) {
+function prepareSqliteConnection(
+  raw: BetterSqlite.Database,
+  done: (error: Error | null, raw: unknown) => void,
+) {
   raw.pragma('busy_timeout = 0');
   raw.pragma('journal_mode = WAL');
   raw.pragma('synchronous = FULL');
@@ -337,7 +340,8 @@ class SqliteWriteQueue {
       if (raw.pragma('synchronous', { simple: true }) !== 2) raw.pragma('synchronous = FULL');
       const level = raw.pragma('synchronous', { simple: true });
       const journal = raw.pragma('journal_mode', { simple: true });
-      if (level !== 2 || journal !== 'wal') throw new Error(`SQLite runs with synchronous=${level}, journal=${journal}`);
+      if (level !== 2 || journal !== 'wal')
+        throw new Error(`SQLite runs with synchronous=${level}, journal=${journal}`);
       this.durable = true;
     } finally {
       await this.writer.client.releaseConnection(raw);
@@ -351,7 +355,10 @@ function openPostgres(url: string, clock: Clock | undefined): Database {
   const knex = createKnex({
     client: 'pg',
     compileSqlOnError: false,
-    connection: { connectionString: url, types: { getTypeParser: postgresTypeParser } } as Knex.PgConnectionConfig,
+    connection: {
+      connectionString: url,
+      types: { getTypeParser: postgresTypeParser },
+    } as Knex.PgConnectionConfig,
     pool: { min: 0, max: POSTGRES_POOL },
     migrations: { migrationSource },
   });
@@ -395,10 +402,10 @@ function openPostgres(url: string, clock: Clock | undefined): Database {
       }
     },
     snapshot: (read) =>
-      knex.transaction(
-        async (trx) => read({ knex: trx, connection: await postgresConnection(knex, trx) }),
-        { isolationLevel: 'repeatable read', readOnly: true },
-      ),
+      knex.transaction(async (trx) => read({ knex: trx, connection: await postgresConnection(knex, trx) }), {
+        isolationLevel: 'repeatable read',
+        readOnly: true,
+      }),
     ...migrations(knex),
     close: () => knex.destroy(),
   };

@@ -56,12 +56,14 @@ const insertRecord = statement<object>('insert_idempotency_record', (knex) =>
     ]),
   ),
 );
-const selectNoTaskToken = statement<{ token_hash: string }, { created_at: Instant }>('select_no_task_token', (knex) =>
-  knex('idempotency_records')
-    .select('created_at')
-    .where('outcome', 'NO_TASK')
-    .where('token_hash', param('token_hash'))
-    .limit(1),
+const selectNoTaskToken = statement<{ token_hash: string }, { created_at: Instant }>(
+  'select_no_task_token',
+  (knex) =>
+    knex('idempotency_records')
+      .select('created_at')
+      .where('outcome', 'NO_TASK')
+      .where('token_hash', param('token_hash'))
+      .limit(1),
 );
 
 export function findRecord(

@@ -165,7 +165,11 @@ const selectTask = statement<TaskId, TaskRow>('select_task', (knex) =>
   knex('tasks').select('*').where('id', param('task_id')),
 );
 const selectLatestAuthorization = statement<TaskId, AuthorizationRow>('select_latest_authorization', (knex) =>
-  knex('authorizations').select('*').where('task_id', param('task_id')).orderBy('task_version', 'desc').limit(1),
+  knex('authorizations')
+    .select('*')
+    .where('task_id', param('task_id'))
+    .orderBy('task_version', 'desc')
+    .limit(1),
 );
 const selectAuthorization = statement<{ id: string }, AuthorizationRow>('select_authorization', (knex) =>
   knex('authorizations').select('*').where('id', param('id')),
@@ -179,18 +183,25 @@ const selectClaimByToken = statement<{ token_hash: string }, ClaimRow>('select_c
 const selectClaim = statement<{ id: string }, ClaimRow>('select_claim', (knex) =>
   knex('claims').select('*').where('id', param('id')),
 );
-const selectAnyClaimOfPair = statement<{ task_id: string; user_id: string; device_id: string }, { id: string }>(
-  'select_any_claim_of_pair',
+const selectAnyClaimOfPair = statement<
+  { task_id: string; user_id: string; device_id: string },
+  { id: string }
+>('select_any_claim_of_pair', (knex) =>
+  knex('claims')
+    .select('id')
+    .where('task_id', param('task_id'))
+    .where('user_id', param('user_id'))
+    .where('device_id', param('device_id'))
+    .limit(1),
+);
+const selectOpenClaimsOfDevice = statement<{ device_id: string }, ClaimRow>(
+  'select_open_claims_of_device',
   (knex) =>
     knex('claims')
-      .select('id')
-      .where('task_id', param('task_id'))
-      .where('user_id', param('user_id'))
+      .select('*')
       .where('device_id', param('device_id'))
-      .limit(1),
-);
-const selectOpenClaimsOfDevice = statement<{ device_id: string }, ClaimRow>('select_open_claims_of_device', (knex) =>
-  knex('claims').select('*').where('device_id', param('device_id')).whereNull('closed_at').orderBy('claimed_at'),
+      .whereNull('closed_at')
+      .orderBy('claimed_at'),
 );
 const selectAttemptOfClaim = statement<{ claim_id: string }, AttemptRow>('select_attempt_of_claim', (knex) =>
   knex('attempts').select('*').where('claim_id', param('claim_id')),
@@ -198,7 +209,11 @@ const selectAttemptOfClaim = statement<{ claim_id: string }, AttemptRow>('select
 const selectLatestConfirmation = statement<{ attempt_id: string }, ConfirmationRow>(
   'select_latest_confirmation',
   (knex) =>
-    knex('confirmations').select('*').where('attempt_id', param('attempt_id')).orderBy('ordinal', 'desc').limit(1),
+    knex('confirmations')
+      .select('*')
+      .where('attempt_id', param('attempt_id'))
+      .orderBy('ordinal', 'desc')
+      .limit(1),
 );
 const selectSubmission = statement<TaskId, SubmissionRow>('select_submission', (knex) =>
   knex('order_submissions').select('*').where('task_id', param('task_id')),
@@ -230,6 +245,11 @@ async function loadFacts(source: Source, task: TaskRow): Promise<TaskFacts> {
   };
 }
 
+/** The task's own row. */
+export function findTaskRow(source: Source, taskId: string): Promise<TaskRow | undefined> {
+  return selectTask.first(source, { task_id: taskId });
+}
+
 export function findAuthorization(source: Source, id: string): Promise<AuthorizationRow | undefined> {
   return selectAuthorization.first(source, { id });
 }
@@ -246,7 +266,10 @@ export function findAttemptOfClaim(source: Source, claimId: string): Promise<Att
   return selectAttemptOfClaim.first(source, { claim_id: claimId });
 }
 
-export function findLatestConfirmation(source: Source, attemptId: string): Promise<ConfirmationRow | undefined> {
+export function findLatestConfirmation(
+  source: Source,
+  attemptId: string,
+): Promise<ConfirmationRow | undefined> {
   return selectLatestConfirmation.first(source, { attempt_id: attemptId });
 }
 
@@ -264,25 +287,35 @@ export async function hasEverHeld(
   return (await selectAnyClaimOfPair.first(source, { task_id: taskId, user_id, device_id })) !== undefined;
 }
 
-const selectByExternalRef = statement<{ external_ref: string }, { id: string }>('select_by_external_ref', (knex) =>
-  knex('tasks').select('id').where('external_ref', param('external_ref')),
+const selectByExternalRef = statement<{ external_ref: string }, { id: string }>(
+  'select_by_external_ref',
+  (knex) => knex('tasks').select('id').where('external_ref', param('external_ref')),
 );
-const selectMoveAt = statement<{ task_id: string; version: number }, { type: MoveEvent }>('select_move_at', (knex) =>
-  knex('task_events')
-    .select('type')
-    .where('task_id', param('task_id'))
-    .where('version', param('version'))
-    .whereIn('type', Object.keys(MOVES))
-    .orderBy('seq', 'desc')
-    .limit(1),
+const selectMoveAt = statement<{ task_id: string; version: number }, { type: MoveEvent }>(
+  'select_move_at',
+  (knex) =>
+    knex('task_events')
+      .select('type')
+      .where('task_id', param('task_id'))
+      .where('version', param('version'))
+      .whereIn('type', Object.keys(MOVES))
+      .orderBy('seq', 'desc')
+      .limit(1),
 );
 
-export async function findTaskByExternalRef(source: Source, externalRef: string): Promise<string | undefined> {
+export async function findTaskByExternalRef(
+  source: Source,
+  externalRef: string,
+): Promise<string | undefined> {
   return (await selectByExternalRef.first(source, { external_ref: externalRef }))?.id;
 }
 
 /** The move that brought the task to a version. */
-export async function findMoveAt(source: Source, taskId: string, version: number): Promise<MoveEvent | undefined> {
+export async function findMoveAt(
+  source: Source,
+  taskId: string,
+  version: number,
+): Promise<MoveEvent | undefined> {
   return (await selectMoveAt.first(source, { task_id: taskId, version }))?.type;
 }
 
@@ -305,12 +338,14 @@ const selectLapsed = statement<{ now: Instant }, { id: string }>('select_lapsed'
     .orderBy(['created_at', 'id'])
     .limit(1),
 );
-const selectEarlierOf = statement<{ waiting: string; lapsed: string }, { id: string }>('select_earlier_of', (knex) =>
-  knex('tasks')
-    .select('id')
-    .whereIn('id', [param('waiting'), param('lapsed')] as readonly string[])
-    .orderBy(['created_at', 'id'])
-    .limit(1),
+const selectEarlierOf = statement<{ waiting: string; lapsed: string }, { id: string }>(
+  'select_earlier_of',
+  (knex) =>
+    knex('tasks')
+      .select('id')
+      .whereIn('id', [param('waiting'), param('lapsed')] as readonly string[])
+      .orderBy(['created_at', 'id'])
+      .limit(1),
 );
 
 /** The task to hand out next: earliest created, then smallest id, of those waiting or lapsed and still authorized. */
@@ -352,7 +387,11 @@ const insertTaskRow = statement<object>('insert_task', (knex) => knex('tasks').i
 export async function insertTask(
   work: Work,
   actor: Actor & { type: 'ADMIN' },
-  draft: Wish & { external_ref?: string | null; reference_image_sha256?: string | null; duplicated_from?: string | null },
+  draft: Wish & {
+    external_ref?: string | null;
+    reference_image_sha256?: string | null;
+    duplicated_from?: string | null;
+  },
 ): Promise<TaskFacts> {
   const task: TaskRow = {
     id: uuidv7(),
@@ -432,14 +471,18 @@ export async function moveTask(
     claim_generation: changes.claim_generation ?? before.claim_generation,
     updated_at: work.now,
     ended_at: isTerminal(to) ? work.now : null,
-    authorization_expires_at: queued ? (changes.authorization_expires_at ?? before.authorization_expires_at) : null,
+    authorization_expires_at: queued
+      ? (changes.authorization_expires_at ?? before.authorization_expires_at)
+      : null,
     lease_expires_at: to === 'CLAIMED' ? (changes.lease_expires_at ?? null) : null,
   };
   const moved = from.includes(before.status)
     ? await moveTaskRow.run(work, { ...after, from_status: before.status })
     : 0;
   if (moved !== 1) {
-    throw new Error(`${event} moved ${moved} rows of task ${before.id} at ${before.status} v${before.version}`);
+    throw new Error(
+      `${event} moved ${moved} rows of task ${before.id} at ${before.status} v${before.version}`,
+    );
   }
   facts.task = { ...after, version: before.version + 1 };
   await appendEvent(work, actor, facts, { type: event, from: before.status, detail: changes.detail });
@@ -517,11 +560,17 @@ const updateWishRow = statement<object>('update_wish', (knex) =>
     ),
 );
 const updateReferenceImageRow = statement<object>('update_reference_image', (knex) =>
-  knex('tasks').where({ id: param('id'), status: 'DRAFT' }).update(params(['reference_image_sha256'])),
+  knex('tasks')
+    .where({ id: param('id'), status: 'DRAFT' })
+    .update(params(['reference_image_sha256'])),
 );
 
 /** Replaces the whole wish of a draft; an absent optional field becomes empty. */
-export async function updateWish(work: Work, facts: TaskFacts, wish: Wish & { external_ref?: string | null }) {
+export async function updateWish(
+  work: Work,
+  facts: TaskFacts,
+  wish: Wish & { external_ref?: string | null },
+) {
   const { title, keywords, product_url, shop_name, spec, quantity, max_unit_price_cents } = wish;
   const { max_total_cents, buyer_note, confirmation_required, external_ref } = wish;
   const written = {
@@ -541,9 +590,16 @@ export async function updateWish(work: Work, facts: TaskFacts, wish: Wish & { ex
   facts.task = { ...facts.task, ...written };
 }
 
-export async function updateReferenceImage(work: Work, facts: TaskFacts, sha256: string | null): Promise<void> {
+export async function updateReferenceImage(
+  work: Work,
+  facts: TaskFacts,
+  sha256: string | null,
+): Promise<void> {
   const written = { reference_image_sha256: sha256 };
-  mustChangeOne('updateReferenceImage', await updateReferenceImageRow.run(work, { ...written, id: facts.task.id }));
+  mustChangeOne(
+    'updateReferenceImage',
+    await updateReferenceImageRow.run(work, { ...written, id: facts.task.id }),
+  );
   facts.task = { ...facts.task, ...written };
 }
 
@@ -610,7 +666,9 @@ export function frozenWish(authorization: AuthorizationRow): Wish {
 }
 
 const fenceAuthorizationRow = statement<{ id: string }>('fence_authorization', (knex) =>
-  knex('authorizations').where({ id: param('id'), status: 'ACTIVE' }).update({ status: 'FENCED' }),
+  knex('authorizations')
+    .where({ id: param('id'), status: 'ACTIVE' })
+    .update({ status: 'FENCED' }),
 );
 
 export async function fenceAuthorization(work: Work, authorization: AuthorizationRow): Promise<void> {
@@ -700,12 +758,14 @@ export async function insertClaim(
   facts.confirmation = undefined;
 }
 
-const renewLeaseRow = statement<{ id: string; lease_expires_at: Instant; now: Instant }>('renew_lease', (knex) =>
-  knex('claims')
-    .where('id', param('id'))
-    .whereNull('closed_at')
-    .where('lease_expires_at', '>', param('now'))
-    .update({ lease_expires_at: param('lease_expires_at') }),
+const renewLeaseRow = statement<{ id: string; lease_expires_at: Instant; now: Instant }>(
+  'renew_lease',
+  (knex) =>
+    knex('claims')
+      .where('id', param('id'))
+      .whereNull('closed_at')
+      .where('lease_expires_at', '>', param('now'))
+      .update({ lease_expires_at: param('lease_expires_at') }),
 );
 const closeClaimRow = statement<object>('close_claim', (knex) =>
   knex('claims')
@@ -715,7 +775,11 @@ const closeClaimRow = statement<object>('close_claim', (knex) =>
 );
 
 export async function renewLease(work: Work, claim: ClaimRow, leaseExpiresAt: Instant): Promise<void> {
-  const changed = await renewLeaseRow.run(work, { id: claim.id, lease_expires_at: leaseExpiresAt, now: work.now });
+  const changed = await renewLeaseRow.run(work, {
+    id: claim.id,
+    lease_expires_at: leaseExpiresAt,
+    now: work.now,
+  });
   mustChangeOne('renewLease', changed);
   claim.lease_expires_at = leaseExpiresAt;
 }
@@ -737,10 +801,15 @@ const startAttemptRow = statement<object>('start_attempt', (knex) =>
     .update({ status: 'ORDERING', ...params(['execution_id', 'started_at', 'last_seen_at']) }),
 );
 const seeAttemptRow = statement<object>('see_attempt', (knex) =>
-  knex('attempts').where('id', param('id')).whereNull('ended_at').update(params(['step', 'last_seen_at'])),
+  knex('attempts')
+    .where('id', param('id'))
+    .whereNull('ended_at')
+    .update(params(['step', 'last_seen_at'])),
 );
 const fenceAttemptRow = statement<{ id: string }>('fence_attempt', (knex) =>
-  knex('attempts').where({ id: param('id'), status: 'ORDERING' }).update({ status: 'FENCED' }),
+  knex('attempts')
+    .where({ id: param('id'), status: 'ORDERING' })
+    .update({ status: 'FENCED' }),
 );
 const endAttemptRow = statement<object>('end_attempt', (knex) =>
   knex('attempts')
@@ -865,7 +934,10 @@ const insertReportRow = statement<object>('insert_submission_report', (knex) =>
 /** Keeps what a phone reported, whatever it says and whenever it comes. */
 export async function insertReport(
   work: Work,
-  report: Omit<ReportRow, 'id' | 'reported_at' | 'acknowledged_at' | 'acknowledged_by' | 'acknowledgement_note'>,
+  report: Omit<
+    ReportRow,
+    'id' | 'reported_at' | 'acknowledged_at' | 'acknowledged_by' | 'acknowledgement_note'
+  >,
 ): Promise<string> {
   const id = uuidv7();
   await insertReportRow.run(work, { ...report, id, reported_at: work.now });

@@ -1,0 +1,105 @@
+import express, { type Request, type RequestHandler, type Response } from 'express';
+import multer from 'multer';
+import { Refusal } from '../contract/errors';
+
+/** JSON bodies are small; pictures come apart. */
+const JSON_LIMIT_BYTES = 64 * 1024;
+/** Over this a picture is not even received whole. */
+const UPLOAD_LIMIT_BYTES = 10 * 1024 * 1024;
+
+const JSON_TYPE = /^application\/json\s*(;\s*charset="?utf-8"?\s*)?$/i;
+const MULTIPART_TYPE = /^multipart\/form-data\s*;/i;
+
+const readRaw = express.raw({ limit: JSON_LIMIT_BYTES, type: () => true });
+const readMultipart = multer({
+  storage: multer.memoryStorage(),
+  limits: {
+    files: 1,
+    fields: 4,
+    parts: 6,
+    fileSize: UPLOAD_LIMIT_BYTES,
+    fieldSize: 1024,
+    fieldNameSize: 64,
+    headerPairs: 20,
+  },
+}).single('file');
+
+export interface ParsedBody {
+  body: unknown;
+  file?: Buffer;
+}
+
+/**
+ * Reads the body of an operation that takes `mediaType`.
+ * @throws Refusal UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, MALFORMED_JSON or INVALID_REQUEST
+ */
+export async function readBody(request: Request, response: Response, mediaType: string): Promise<ParsedBody> {
+  const given = request.headers['content-type'] ?? '';
+  if (mediaType === 'multipart/form-data') {
+    if (!MULTIPART_TYPE.test(given)) throw new Refusal('UNSUPPORTED_MEDIA_TYPE');
+    return readUpload(request, response);
+  }
+  if (!JSON_TYPE.test(given)) throw new Refusal('UNSUPPORTED_MEDIA_TYPE');
+  const encoding = request.headers['content-encoding'];
+  if (encoding !== undefined && encoding !== 'identity') throw new Refusal('UNSUPPORTED_MEDIA_TYPE');
+  return { body: parseJson(await readBytes(request, response)) };
+}
+
+async function readBytes(request: Request, response: Response): Promise<Buffer> {
+  try {
+    await run(readRaw, request, response);
+  } catch (error) {
+    const type = (error as { type?: string }).type;
+    if (type === 'entity.too.large') throw new Refusal('PAYLOAD_TOO_LARGE');
+    throw new Refusal('INVALID_REQUEST', { cause: error });
+  }
+  return Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+}
+
+/** The parser's own message quotes the body, so it goes nowhere. */
+function parseJson(bytes: Buffer): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch {
+    throw new Refusal('MALFORMED_JSON');
+  }
+}
+
+async function readUpload(request: Request, response: Response): Promise<ParsedBody> {
+  try {
+    await run(readMultipart, request, response);
+  } catch (error) {
+    if (error instanceof multer.MulterError && error.code === 'LIMIT_FILE_SIZE')
+      throw new Refusal('PAYLOAD_TOO_LARGE');
+    throw new Refusal('INVALID_REQUEST', { cause: error });
+  }
+  if (!request.file) {
+    throw new Refusal('INVALID_REQUEST', { errors: [{ path: '/body/file', message: 'must be a file' }] });
+  }
+  return { body: { ...request.body, file: '' }, file: request.file.buffer };
+}
+
+function run(handler: RequestHandler, request: Request, response: Response): Promise<void> {
+  return new Promise((resolve, reject) => {
+    handler(request, response, (error?: unknown) => (error ? reject(error) : resolve()));
+  });
+}
+
+interface FieldFault {
+  path: string;
+  message: string;
+}
+
+/** Text that no database keeps alike: NUL and lone surrogates, anywhere in the value. */
+export function findBrokenText(value: unknown, path: string): FieldFault | undefined {
+  if (typeof value === 'string') {
+    const isBroken = value.includes('\0') || !(value as string & { isWellFormed(): boolean }).isWellFormed();
+    return isBroken ? { path, message: 'must not contain NUL or lone surrogates' } : undefined;
+  }
+  if (value === null || typeof value !== 'object') return undefined;
+  for (const [key, member] of Object.entries(value)) {
+    const fault = findBrokenText(key, path) ?? findBrokenText(member, `${path}/${key}`);
+    if (fault) return fault;
+  }
+  return undefined;
+}

@@ -1,0 +1,14 @@
+import type { Clock } from '../clock';
+import type { Timings } from '../lifecycle/timings';
+import type { ImageStore } from '../media/image-store';
+import type { Database } from '../store/database';
+
+/** What the doors need; built once in app.ts. */
+export interface Services {
+  database: Database;
+  images: ImageStore;
+  clock: Clock;
+  timings: Timings;
+  session_ttl_seconds: number;
+  access_token_ttl_seconds: number;
+}

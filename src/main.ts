@@ -1,0 +1,113 @@
+#!/usr/bin/env node
+import { Command } from 'commander';
+import { createAdmin } from './access/create-first-admin';
+import { ConfigError, readConfig } from './config';
+import { Refusal } from './contract/errors';
+import { runDemo } from './demo';
+import { startServer } from './serve';
+import { type Database, openDatabase } from './store/database';
+
+const program = new Command('cmbuyer').description(
+  'Decides which phone may buy what, exactly once, and keeps the proof. It never pays.',
+);
+
+program
+  .command('serve')
+  .description('run the server; settings come from CMBUYER_* variables')
+  .action(async () => {
+    const config = readConfig(process.env);
+    const server = await startServer(config, {
+      checkResponses: process.env.CMBUYER_CHECK_RESPONSES === 'on',
+    });
+    if (server.generatedPassword !== undefined) {
+      // To the terminal only, once; the log never sees it.
+      process.stderr.write(
+        `\nFirst start: sign in at ${server.address}/admin as "${config.adminUsername}" with the password\n\n    ${server.generatedPassword}\n\nIt is shown only now.\n\n`,
+      );
+    }
+    await untilToldToStop();
+    await server.close();
+  });
+
+const migrate = program.command('migrate').description('bring the database to the shape of this version');
+migrate
+  .command('up')
+  .description('apply what is missing')
+  .action(() =>
+    withDatabase(async (database) => print(await database.migrateUp(), 'applied', 'nothing to apply')),
+  );
+migrate
+  .command('down')
+  .description('undo the newest migration')
+  .action(() =>
+    withDatabase(async (database) => print(await database.migrateDown(), 'undone', 'nothing to undo')),
+  );
+migrate
+  .command('status')
+  .description('show what is applied and what is missing')
+  .action(() =>
+    withDatabase(async (database) => {
+      const { done, pending } = await database.migrationStatus();
+      print(done, 'applied', 'nothing applied');
+      print(pending, 'missing', 'nothing missing');
+    }),
+  );
+
+program
+  .command('admin')
+  .description('admins')
+  .command('create')
+  .description('create an admin; the password comes from CMBUYER_ADMIN_PASSWORD or is made and shown once')
+  .argument('<username>', '3 to 64 letters, digits, dots, dashes or underscores')
+  .action((username: string) =>
+    withDatabase(async (database) => {
+      const { adminPassword } = readConfig({ ...process.env, CMBUYER_ADMIN_USERNAME: username });
+      await database.migrateUp();
+      const { generated_password } = await createAdmin(database, {
+        username,
+        password: adminPassword || undefined,
+      });
+      console.log(`admin "${username}" created`);
+      if (generated_password !== undefined) console.log(`password, shown only now: ${generated_password}`);
+    }),
+  );
+
+program
+  .command('demo')
+  .description('a throwaway server with tasks and three simulated phones, until Ctrl-C')
+  .action(async () => {
+    const stop = await runDemo(readConfig(process.env));
+    await untilToldToStop();
+    await stop();
+  });
+
+program.parseAsync().catch((error: unknown) => {
+  const isForPeople = error instanceof ConfigError || error instanceof Refusal;
+  console.error(isForPeople ? `cmbuyer: ${explain(error)}` : error);
+  process.exitCode = 1;
+});
+
+function explain(error: ConfigError | Refusal): string {
+  if (error instanceof ConfigError) return error.message;
+  return error.code === 'DUPLICATE_USERNAME' ? 'that username is taken' : error.code;
+}
+
+async function withDatabase(command: (database: Database) => Promise<void>): Promise<void> {
+  const config = readConfig(process.env);
+  const database = openDatabase({ url: config.databaseUrl, dataDir: config.dataDir });
+  try {
+    await command(database);
+  } finally {
+    await database.close();
+  }
+}
+
+function print(names: string[], what: string, nothing: string): void {
+  console.log(names.length === 0 ? nothing : names.map((name) => `${what}: ${name}`).join('\n'));
+}
+
+function untilToldToStop(): Promise<void> {
+  return new Promise((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => resolve());
+  });
+}
