@@ -282,14 +282,16 @@ function bodyError(error: unknown): unknown {
 /** What came of the picture part: nothing chosen, the bytes, or why it was not taken. */
 export type Picture = { bytes?: Buffer; fault?: WordKey };
 
+/** The token of the session that a request was let through with. */
+type TokenOf = (request: Request, response: Response) => string;
+
 /**
- * Parses the wish form. The token is compared before the file part is taken: with the token missing, wrong, in the
- * query only, or behind the file, not a byte of the picture is kept.
- * @param csrfOf the token of the session that sends the form
+ * Parses a form with a picture. The token is compared before the file part is taken: with the token missing, wrong,
+ * in the query only, or behind the file, not a byte of the picture is kept.
  */
-export function parseWishForm(csrfOf: (req: Request, res: Response) => string): RequestHandler {
+export function parsePictureForm(tokenOf: TokenOf): RequestHandler {
   return (req, res, next) => {
-    const csrf = csrfOf(req, res);
+    const csrf = tokenOf(req, res);
     const upload = multer({
       storage: multer.memoryStorage(),
       limits: {
@@ -310,14 +312,20 @@ export function parseWishForm(csrfOf: (req: Request, res: Response) => string): 
     upload(req, res, (error?: unknown) => {
       try {
         checkFormToken(req, csrf);
-        res.locals.picture = readPicture(req, error);
+        const picture = readPicture(req, error);
         boundText(req.body);
+        res.locals.picture = picture;
         next();
       } catch (refusal) {
         next(refusal);
       }
     });
   };
+}
+
+/** The picture that `parsePictureForm` took from the request. */
+export function pictureOf(response: Response): Picture {
+  return (response.locals.picture as Picture | undefined) ?? {};
 }
 
 function readPicture(req: Request, error: unknown): Picture {

@@ -502,6 +502,7 @@ export const en: Words = {
   'fault.date': '{field}: a date, for example 2026-11-30.',
   'fault.mismatch': 'The two new passwords differ.',
   'fault.total_below_unit': 'The total limit is below the unit limit, so not even one could be bought.',
+  'fault.picture_missing': 'Please choose a picture first.',
   'fault.picture_large': 'The picture is over 10 MB; please choose a smaller one.',
   'fault.picture_bad': 'This file is not a usable picture, or has too many pixels (limit 40 million).',
   'fault.credentials': 'Username or password is wrong, or this account may not sign in here.',
@@ -542,6 +543,10 @@ export const en: Words = {
   'problem.report': 'If it keeps happening, tell the maintainers these two.',
   'problem.home': 'To the tasks',
   'problem.back': 'Back to this task',
+  'problem.UNAUTHENTICATED': 'You are not signed in, so nothing was done. Sign in and do it again.',
+  'problem.TOKEN_EXPIRED': 'Your session has expired, so nothing was done. Sign in and do it again.',
+  'problem.TOKEN_REVOKED': 'Your session has ended, so nothing was done. Sign in and do it again.',
+  'problem.INVALID_CURSOR': 'This page address can no longer be used. Start again at the first page.',
   'problem.INVALID_RETURN_TO': 'The address to go to after signing in is not accepted.',
   'problem.CSRF_FAILED':
     'The page may have been open for long, or the sign-in has changed, so nothing was done. Go back, reload, try again.',
