@@ -1,4 +1,4 @@
-import { type Clock, type Instant } from '../clock';
+import type { Clock, Instant } from '../clock';
 
 /** A clock that stands still until a test moves it. */
 export interface SettableClock extends Clock {
