@@ -49,8 +49,8 @@ export async function claimNextTask(
   const device = await lockDevice(work, actor.device_id);
   if (!device) throw new Refusal('TOKEN_REVOKED');
 
-  const record = await recall(work, actor, 'claimNextTask', request);
-  if (record && (await isStillKnown(work, record))) return replay(work, record);
+  const record = await recall(work, actor, 'claimNextTask', request, (known) => isStillKnown(work, known));
+  if (record) return replay(work, record);
 
   if (await isKnownToken(work, request.token_hash)) throw new Refusal('CLAIM_TOKEN_REUSED');
   const reasons = readinessReasons(device, work.now, timings);

@@ -29,7 +29,7 @@ function canonical(value: unknown): string {
 }
 
 /**
- * The record of the same request under the same key, if it was answered before.
+ * The record of the same request under the same key, if it was answered before and is still known.
  * @throws Refusal IDEMPOTENCY_KEY_REUSED when the key was used for another request.
  */
 export async function recall(
@@ -37,8 +37,10 @@ export async function recall(
   principal: Principal,
   operation: string,
   request: KeyedRequest,
+  isStillKnown?: (record: IdempotencyRow) => Promise<boolean>,
 ): Promise<IdempotencyRow | undefined> {
   const record = await findRecord(work, principal, operation, request.idempotency_key);
+  if (record && isStillKnown && !(await isStillKnown(record))) return undefined;
   if (record && record.request_hash !== hashRequest(request)) throw new Refusal('IDEMPOTENCY_KEY_REUSED');
   return record;
 }
