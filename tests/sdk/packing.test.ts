@@ -126,6 +126,27 @@ describe('the packed SDK', () => {
     expect(server.seen).toHaveLength(8);
   });
 
+  it('compiles the examples of its README', async () => {
+    const root = await install('readme', 'module', { lib: ['es2022', 'dom'], types: [], noEmit: true });
+    const readme = await readFile(join(root, 'node_modules/@cmbuyer/sdk/README.md'), 'utf8');
+    const examples = [...readme.matchAll(/```ts\n(.*?)```/gs)].map((match) => match[1] ?? '');
+    const bodies = examples.map((example) => example.replace(/^import .*$/gm, ''));
+    const names =
+      'createAdminClient, createDeviceClient, keyHeaders, newCallKeys, newIdempotencyKey, withKeys';
+    await writeFile(
+      join(root, 'src/main.ts'),
+      `import { type CallKeys, type CreateTaskRequest, ${names} } from '@cmbuyer/sdk';
+      declare const username: string, password: string, order_no: string, wish: CreateTaskRequest;
+      declare const storage: { read(): Promise<CallKeys | undefined>; write(keys: object): Promise<void> };
+      ${bodies.map((body, index) => `export async function example${index}() {${body}}`).join('\n')}`,
+    );
+
+    const compiled = run(process.execPath, [tsc, '-p', root]).catch((error: { stdout: string }) => error);
+
+    expect((await compiled).stdout).toBe('');
+    expect(examples).toHaveLength(2);
+  });
+
   it('shows the words of the contract for an operation', async () => {
     const root = await install('docs', 'module', { lib: ['es2022', 'dom'], types: [] });
     const file = join(root, 'src/main.ts');
