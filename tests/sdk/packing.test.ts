@@ -36,6 +36,9 @@ async function main(): Promise<void> {
 void main();
 `;
 
+// It packs, installs and compiles; on a busy machine that takes a while.
+jest.setTimeout(240_000);
+
 describe('the packed SDK', () => {
   let folder: string;
   let tarball: string;
