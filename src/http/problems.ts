@@ -37,10 +37,17 @@ export function headersOf(error: unknown, allow?: string[]): Record<string, stri
   };
 }
 
+/** Driver codes of an engine that is busy or out of reach: writes come with a refusal for them, reads as they are. */
+const ENGINE_UNAVAILABLE =
+  /^(SQLITE_(BUSY|LOCKED|FULL|IOERR|CANTOPEN|READONLY)|08|53|57P0|40001$|40P01$|ECONN|EPIPE|ETIMEDOUT)/;
+
 /** What is not a refusal is a bug or a broken machine: the answer says so and no more. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   if (error instanceof URIError) return new Refusal('NOT_FOUND');
+  if (ENGINE_UNAVAILABLE.test(String((error as { code?: unknown } | undefined)?.code ?? ''))) {
+    return new Refusal('SERVICE_UNAVAILABLE', { retryAfterSeconds: 1, cause: error });
+  }
   return new Refusal('INTERNAL_ERROR', { cause: error });
 }
 
