@@ -90,20 +90,20 @@ async function signIn(
 }
 
 function refuseSignIn(visit: Visit, error: unknown, values: Record<string, string>, returnTo: string): void {
-  if (!(error instanceof Refusal)) throw error;
-  if (error.code === 'INVALID_CREDENTIALS') {
-    visit.response.set('WWW-Authenticate', 'Form realm="cmbuyer"');
-    const form = viewForm(values, [{ field: 'username', key: 'fault.credentials' }], visit.words);
-    return showSignIn(visit, form, returnTo, undefined, 401);
-  }
-  if (error.code === 'RATE_LIMITED') {
+  const { words, response } = visit;
+  if (error instanceof Refusal && error.code === 'INVALID_CREDENTIALS') {
+    response.set('WWW-Authenticate', 'Form realm="cmbuyer"');
+    const form = viewForm(values, [{ field: 'username', key: 'fault.credentials' }], words);
+    showSignIn(visit, form, returnTo, undefined, 401);
+  } else if (error instanceof Refusal && error.code === 'RATE_LIMITED') {
     const headers = headersOf(error);
-    visit.response.set(headers);
-    const wait = visit.words.say('problem.retry_after', { seconds: headers['Retry-After'] ?? '' });
-    const text = `${visit.words.say('problem.text.429')}${visit.words.language === 'en' ? ' ' : ''}${wait}`;
-    return showSignIn(visit, { values, faults: [] }, returnTo, { tone: 'danger', text }, 429);
+    response.set(headers);
+    const wait = words.say('problem.retry_after', { seconds: headers['Retry-After'] ?? '' });
+    const text = `${words.say('problem.text.429')}${words.language === 'en' ? ' ' : ''}${wait}`;
+    showSignIn(visit, { values, faults: [] }, returnTo, { tone: 'danger', text }, 429);
+  } else {
+    throw error;
   }
-  throw error;
 }
 
 function noteFor({ request, words }: Visit): Note | undefined {
