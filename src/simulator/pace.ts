@@ -13,7 +13,7 @@ export interface Pace {
 }
 
 /** A purchase takes 20 to 40 s: long enough to watch. */
-export const demoPace: Pace = {
+export const watchablePace: Pace = {
   stepMs: [3_000, 5_500],
   idleMs: [1_000, 3_000],
   maxBackoffMs: 30_000,
@@ -29,3 +29,6 @@ export const fastPace: Pace = {
   waitSeconds: 0,
   unknownShare: 0,
 };
+
+/** The paces that have a name. */
+export const paces = { watchable: watchablePace, fast: fastPace };

@@ -1,7 +1,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { CmbuyerProblem, keyHeaders, newCallKeys } from '@cmbuyer/sdk';
 import { Connection, type PhoneTime } from './connection';
-import type { PhoneEvent, Tell } from './events';
+import { describe, type PhoneEvent, type Tell } from './events';
 import type { Pace } from './pace';
 import { forget, type PhoneMemory, purchase, report } from './purchase';
 import { between, type Random, seededRandom } from './random';
@@ -56,7 +56,8 @@ export class Phone {
     this.#firstHeartbeat = new Promise((resolve) => {
       this.#heartbeatDone = resolve;
     });
-    this.#tell = (event) => options.onEvent?.({ phone: options.label, ...event } as PhoneEvent);
+    this.#tell = (happening) =>
+      options.onEvent?.({ ...happening, label: options.label, text: describe(happening) });
     this.#connection = new Connection({
       ...options,
       time: this.#time,
