@@ -42,7 +42,7 @@ export async function readBody(request: Request, response: Response, mediaType: 
   if (!JSON_TYPE.test(given)) throw new Refusal('UNSUPPORTED_MEDIA_TYPE');
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity') throw new Refusal('UNSUPPORTED_MEDIA_TYPE');
-  return { body: parseJson(await readBytes(request, response)) };
+  return { body: mustBeObject(parseJson(await readBytes(request, response))) };
 }
 
 async function readBytes(request: Request, response: Response): Promise<Buffer> {
@@ -63,6 +63,12 @@ function parseJson(bytes: Buffer): unknown {
   } catch {
     throw new Refusal('MALFORMED_JSON');
   }
+}
+
+/** The validator behind this would parse a JSON text once more, and quote it when it cannot. */
+function mustBeObject(value: unknown): unknown {
+  if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value;
+  throw new Refusal('INVALID_REQUEST', { errors: [{ path: '/body', message: 'must be object' }] });
 }
 
 async function readUpload(request: Request, response: Response): Promise<ParsedBody> {
@@ -90,16 +96,30 @@ interface FieldFault {
   message: string;
 }
 
-/** Text that no database keeps alike: NUL and lone surrogates, anywhere in the value. */
+/** As much of a path as an answer shows. */
+const PATH_LIMIT = 200;
+
+/** Text that no database keeps alike: NUL and lone surrogates, anywhere in the value, however deep. */
 export function findBrokenText(value: unknown, path: string): FieldFault | undefined {
-  if (typeof value === 'string') {
-    const isBroken = value.includes('\0') || !(value as string & { isWellFormed(): boolean }).isWellFormed();
-    return isBroken ? { path, message: 'must not contain NUL or lone surrogates' } : undefined;
-  }
-  if (value === null || typeof value !== 'object') return undefined;
-  for (const [key, member] of Object.entries(value)) {
-    const fault = findBrokenText(key, path) ?? findBrokenText(member, `${path}/${key}`);
-    if (fault) return fault;
+  const waiting = [{ value, path }];
+  for (let next = waiting.pop(); next; next = waiting.pop()) {
+    const { value, path } = next;
+    if (typeof value === 'string') {
+      if (isBroken(value)) return brokenAt(path);
+    } else if (value !== null && typeof value === 'object') {
+      for (const [key, member] of Object.entries(value)) {
+        if (isBroken(key)) return brokenAt(path);
+        waiting.push({ value: member, path: `${path}/${key}` });
+      }
+    }
   }
   return undefined;
+}
+
+function isBroken(text: string): boolean {
+  return text.includes('\0') || !(text as string & { isWellFormed(): boolean }).isWellFormed();
+}
+
+function brokenAt(path: string): FieldFault {
+  return { path: path.slice(0, PATH_LIMIT), message: 'must not contain NUL or lone surrogates' };
 }
