@@ -1,9 +1,10 @@
+const { shared } = require('./jest.shared.js');
+
 /** @type {import('jest').Config} */
 module.exports = {
+  ...shared,
   testMatch: ['<rootDir>/{src,tests,migrations,scripts}/**/*.test.ts'],
-  transform: { '^.+\\.ts$': ['@swc/jest', { jsc: { target: 'es2022', parser: { syntax: 'typescript' } }, module: { type: 'commonjs' } }] },
-  moduleNameMapper: { '^(\\.{1,2}/.*)\\.js$': '$1' },
-  modulePathIgnorePatterns: ['<rootDir>/dist/', '<rootDir>/sdk/dist/'],
+  testPathIgnorePatterns: ['/node_modules/', '<rootDir>/tests/browser/'],
   testTimeout: 60000,
   maxWorkers: 2,
 };

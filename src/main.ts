@@ -3,7 +3,6 @@ import { Command } from 'commander';
 import { createAdmin } from './access/create-first-admin';
 import { ConfigError, readConfig } from './config';
 import { Refusal } from './contract/errors';
-import { runDemo } from './demo';
 import { startServer } from './serve';
 import { type Database, openDatabase } from './store/database';
 
@@ -76,6 +75,8 @@ program
   .command('demo')
   .description('a throwaway server with tasks and three simulated phones, until Ctrl-C')
   .action(async () => {
+    // The demo alone needs the simulated phones; a server in production does not load them.
+    const { runDemo } = await import('./demo.js');
     const stop = await runDemo(readConfig(process.env));
     await untilToldToStop();
     await stop();

@@ -1,9 +1,10 @@
-import { mkdirSync, readdirSync } from 'node:fs';
+import { accessSync, constants, mkdirSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import BetterSqlite from 'better-sqlite3';
 import createKnex, { type Knex } from 'knex';
 import { type Clock, type Instant, systemClock } from '../clock';
+import { ConfigError } from '../config';
 import { Refusal } from '../contract/errors';
 
 export type Engine = 'sqlite' | 'postgres';
@@ -89,7 +90,7 @@ export function openDatabase(options: DatabaseOptions): Database {
 // ---------------------------------------------------------------------------------------------- SQLite
 
 function openSqlite(dataDir: string, clock: Clock = systemClock): Database {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  makeDataDir(dataDir);
   const filename = path.join(dataDir, 'cmbuyer.sqlite');
   const shared = {
     client: ImmediateSqlite as unknown as typeof Knex.Client,
@@ -132,6 +133,19 @@ function openSqlite(dataDir: string, clock: Clock = systemClock): Database {
       preparedReads?.close();
     },
   };
+}
+
+/** @throws ConfigError naming the variable when the directory cannot be made or written */
+function makeDataDir(dataDir: string): void {
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    accessSync(dataDir, constants.W_OK);
+  } catch (error) {
+    const reason = (error as NodeJS.ErrnoException).code;
+    throw new ConfigError(
+      `CMBUYER_DATA_DIR must be a directory that this user may write to (${reason}), for example CMBUYER_DATA_DIR=/var/lib/cmbuyer`,
+    );
+  }
 }
 
 /** Knex sends a plain BEGIN, which fails at its first write when another process wrote meanwhile; this takes the lock first. */
