@@ -4,6 +4,7 @@ import { taskEvent } from '../http/admin-views';
 import type { Database } from '../store/database';
 import { listTaskEvents } from '../store/reports';
 import { actionsFor, readTask } from './task-detail';
+import { tellEvent } from './task-events';
 import { tellSituation } from './task-situation';
 import { type AdminVisit, type Desk, show } from './visit';
 import type { WordKey } from './words/words';
@@ -42,6 +43,7 @@ export async function showConflict(
       width: 'page-form',
       task,
       events,
+      tellEvent: (event: TaskEvent) => tellEvent(event, words, visit.context.zone),
       text: words.knows(key) ? words.say(key as WordKey) : '',
       seen: seenVersion === task.version ? undefined : seenVersion,
       situation: tellSituation(task, words, visit.context.zone, visit.context.now),

@@ -2,7 +2,7 @@ import { Router } from 'express';
 import { v7 as uuidv7 } from 'uuid';
 import type { AdminActor } from '../contract/actor';
 import { Refusal } from '../contract/errors';
-import type { TaskAction, TaskDetail } from '../contract/generated/types.gen';
+import type { TaskAction, TaskDetail, TaskEvent } from '../contract/generated/types.gen';
 import { taskDetail, taskEvent } from '../http/admin-views';
 import { deleteReferenceImage } from '../lifecycle/delete-reference-image';
 import { putReferenceImage } from '../lifecycle/put-reference-image';
@@ -24,6 +24,7 @@ import {
 } from './forms';
 import { presentActions } from './task-actions';
 import { showConflict } from './task-conflict';
+import { tellEvent } from './task-events';
 import { tellSituation } from './task-situation';
 import {
   type AdminVisit,
@@ -230,6 +231,7 @@ async function showTask(
       task,
       failed,
       events: events.items.map(taskEvent),
+      tellEvent: (event: TaskEvent) => tellEvent(event, words, visit.context.zone),
       moreEvents: pagerOf(visit, path, events).next,
       situation: tellSituation(task, words, visit.context.zone, visit.context.now),
       actions: actionsFor(desk, visit, task),

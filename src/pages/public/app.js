@@ -73,5 +73,17 @@
     });
   }
 
+  const menus = [...document.querySelectorAll('.bar details')];
+  const closeMenus = (except) => {
+    for (const menu of menus) if (menu !== except) menu.open = false;
+  };
+  document.addEventListener('click', (event) => closeMenus(event.target.closest?.('.bar details')));
+  document.addEventListener('keydown', (event) => {
+    const open = menus.find((menu) => menu.open);
+    if (event.key !== 'Escape' || !open) return;
+    closeMenus();
+    open.querySelector('summary').focus();
+  });
+
   document.querySelector('[data-focus]')?.focus();
 })();
