@@ -3,7 +3,7 @@ import type { TaskDetail, TaskEvent } from '../contract/generated/types.gen';
 import { taskEvent } from '../http/admin-views';
 import type { Database } from '../store/database';
 import { listTaskEvents } from '../store/reports';
-import { actionsFor, readTask } from './task-detail';
+import { actionsFor, readTask } from './shown-task';
 import { tellEvent } from './task-events';
 import { tellSituation } from './task-situation';
 import { type AdminVisit, type Desk, show } from './visit';

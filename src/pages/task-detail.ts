@@ -1,15 +1,14 @@
 import { Router } from 'express';
-import { v7 as uuidv7 } from 'uuid';
 import type { AdminActor } from '../contract/actor';
 import { Refusal } from '../contract/errors';
 import type { TaskAction, TaskDetail, TaskEvent } from '../contract/generated/types.gen';
-import { taskDetail, taskEvent } from '../http/admin-views';
+import { taskEvent } from '../http/admin-views';
 import { deleteReferenceImage } from '../lifecycle/delete-reference-image';
 import { putReferenceImage } from '../lifecycle/put-reference-image';
 import { startPurchase } from '../lifecycle/start-purchase';
 import { keepImage } from '../media/keep-image';
 import type { Work } from '../store/database';
-import { findTaskDetail, listTaskEvents } from '../store/reports';
+import { listTaskEvents } from '../store/reports';
 import { findTaskRow } from '../store/tasks';
 import {
   checkFormToken,
@@ -22,7 +21,7 @@ import {
   readForm,
   viewForm,
 } from './forms';
-import { presentActions } from './task-actions';
+import { actionsFor, expectedVersion, readTask, taskIdOf } from './shown-task';
 import { showConflict } from './task-conflict';
 import { tellEvent } from './task-events';
 import { tellSituation } from './task-situation';
@@ -41,16 +40,6 @@ import {
 import type { WordKey } from './words/words';
 
 const EVENT_PAGE = 100;
-const TASK_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
-const VERSION = /^[1-9]\d{0,15}$/;
-
-/** The actions that have a handler here; no form is shown for another. */
-const wired: ReadonlySet<TaskAction> = new Set<TaskAction>([
-  'UPDATE',
-  'PUT_REFERENCE_IMAGE',
-  'DELETE_REFERENCE_IMAGE',
-  'START_PURCHASE',
-]);
 
 const notes = {
   created: 'task.saved_created',
@@ -59,8 +48,6 @@ const notes = {
   PUT_REFERENCE_IMAGE: 'action.PUT_REFERENCE_IMAGE_done',
   DELETE_REFERENCE_IMAGE: 'action.DELETE_REFERENCE_IMAGE_done',
 } as const satisfies Record<string, WordKey>;
-
-export const expectedVersion = { kind: 'hidden-number', pattern: VERSION, required: true } as const;
 
 const startRules = {
   expected_task_version: expectedVersion,
@@ -174,36 +161,6 @@ export function taskDetailPages(desk: Desk): Router {
     }),
   );
   return router;
-}
-
-/** @throws Refusal TASK_NOT_FOUND when the address holds no task id */
-export function taskIdOf({ request }: AdminVisit): string {
-  const { task_id } = request.params;
-  if (typeof task_id !== 'string' || !TASK_ID.test(task_id)) throw new Refusal('TASK_NOT_FOUND');
-  return task_id;
-}
-
-/** @throws Refusal TASK_NOT_FOUND */
-export function readTask({ services: { database, clock } }: Desk, taskId: string): Promise<TaskDetail> {
-  return database.snapshot(async (reader) => {
-    const facts = await findTaskDetail(reader, taskId);
-    if (!facts) throw new Refusal('TASK_NOT_FOUND');
-    return withPagePicture(taskDetail(facts, clock.now()));
-  });
-}
-
-/** Pages show the picture from their own door, so that a reader of pages needs nothing of the API. */
-function withPagePicture({ reference_image, ...task }: TaskDetail): TaskDetail {
-  if (!reference_image) return task;
-  // The digest keeps a browser from showing the picture before the last one.
-  const url = `/admin/tasks/${task.id}/reference-image?v=${reference_image.sha256.slice(0, 12)}`;
-  return { ...task, reference_image: { ...reference_image, url } };
-}
-
-/** The forms for what the server would accept now. */
-export function actionsFor({ services }: Desk, { words }: AdminVisit, task: TaskDetail) {
-  const defaultTtlSeconds = services.timings.authorization_ttl_seconds;
-  return presentActions(task, words, { wired, defaultTtlSeconds, newKey: uuidv7 });
 }
 
 interface FailedAction {

@@ -21,8 +21,8 @@ import {
   readForm,
   viewForm,
 } from './forms';
+import { expectedVersion, readTask, taskIdOf } from './shown-task';
 import { type FieldChange, showConflict } from './task-conflict';
-import { expectedVersion, readTask, taskIdOf } from './task-detail';
 import { type AdminVisit, admin, csrfOf, type Desk, seeOther, show, transact } from './visit';
 import type { WordKey } from './words/words';
 

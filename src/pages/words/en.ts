@@ -79,7 +79,7 @@ export const en: Words = {
   'nav.skip': 'Skip to content',
   'nav.language': '中文',
   'nav.theme': 'Appearance',
-  'theme.auto': 'As the system',
+  'theme.auto': 'System',
   'theme.light': 'Light',
   'theme.dark': 'Dark',
   'nav.change_password': 'Change password',
@@ -185,7 +185,7 @@ export const en: Words = {
   'picture.facts': '{width} × {height} pixels, {size}',
   'picture.alt': 'Reference picture for "{title}"',
 
-  'task.record': 'Authorization and times',
+  'task.record': 'Times',
   'task.stands': 'Where it stands',
   'task.id': 'Task id',
   'task.version': 'Version',

@@ -179,7 +179,7 @@ export const zhCN = {
   'picture.facts': '{width} × {height} 像素，{size}',
   'picture.alt': '“{title}”的参考图',
 
-  'task.record': '授权与时间',
+  'task.record': '时间',
   'task.stands': '当前情况',
   'task.id': '任务编号',
   'task.version': '版本',
