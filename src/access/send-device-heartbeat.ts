@@ -3,7 +3,7 @@ import { type ReadinessReason, readinessReasons } from '../lifecycle/eligibility
 import type { Timings } from '../lifecycle/timings';
 import type { Work } from '../store/database';
 import { type DeviceRow, findLiveAttempt, writeDeviceHeartbeat } from '../store/devices';
-import type { AttemptRow } from '../store/tasks';
+import type { AttemptRow } from '../store/facts';
 import { confirmActor } from './confirm-actor';
 
 export interface DeviceReport {

@@ -20,8 +20,8 @@ import {
 } from '../lifecycle/eligibility';
 import type { Timings } from '../lifecycle/timings';
 import type { DeviceView } from '../store/devices';
+import type { ClaimRow, ConfirmationRow, ReportRow, SubmissionRow, TaskFacts, TaskRow } from '../store/facts';
 import type { TaskDetailFacts, TaskEventRow, TaskListRow } from '../store/reports';
-import type { ClaimRow, ConfirmationRow, ReportRow, SubmissionRow, TaskFacts, TaskRow } from '../store/tasks';
 import type { UserView } from '../store/users';
 
 /** Rows as an admin sees them: everything but secrets. Absent rather than null. */

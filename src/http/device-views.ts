@@ -2,8 +2,8 @@ import { type Instant, millisecondsUntil } from '../clock';
 import type { ClaimedTaskAnswer, DeviceTask, LifecycleAnswer } from '../contract/generated/types.gen';
 import { isLeaseLive } from '../lifecycle/eligibility';
 import type { HeldTask } from '../lifecycle/held-task';
+import { frozenWish } from '../store/authorizations';
 import type { ImageRow } from '../store/images';
-import { frozenWish } from '../store/tasks';
 
 /** Rows as a phone sees them. A closed claim shows how the task stood when it closed, and nothing newer. */
 export function lifecycleAnswer(held: HeldTask, now: Instant): LifecycleAnswer {

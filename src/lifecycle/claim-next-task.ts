@@ -1,19 +1,13 @@
 import { addSeconds } from '../clock';
 import type { DeviceActor } from '../contract/actor';
 import { Refusal } from '../contract/errors';
+import { endAttempt } from '../store/attempts';
+import { closeClaim, findClaimByToken, insertClaim } from '../store/claims';
 import type { Work } from '../store/database';
 import { findLiveAttempt, lockDevice } from '../store/devices';
+import type { TaskFacts } from '../store/facts';
 import { forgetNoTask, type IdempotencyRow, isNoTaskToken, pruneNoTaskRecords } from '../store/replays';
-import {
-  closeClaim,
-  endAttempt,
-  findClaimByToken,
-  findNextClaimable,
-  insertClaim,
-  lockTask,
-  moveTask,
-  type TaskFacts,
-} from '../store/tasks';
+import { findNextClaimable, lockTask, moveTask } from '../store/tasks';
 import { isAuthorizationLive, isClaimable, isLeaseLive, readinessReasons } from './eligibility';
 import { getRecordedClaim, type LifecycleOutcome, viewOfLatest } from './held-task';
 import { type KeyedRequest, recall, remember } from './replay';

@@ -1,7 +1,8 @@
 import type { AdminActor } from '../contract/actor';
 import { Refusal } from '../contract/errors';
 import type { Work } from '../store/database';
-import { findTaskByExternalRef, insertTask, lockTask, type TaskFacts, type Wish } from '../store/tasks';
+import type { TaskFacts, Wish } from '../store/facts';
+import { findTaskByExternalRef, insertTask, lockTask } from '../store/tasks';
 import { type KeyedRequest, recall, remember } from './replay';
 
 export interface CreateTaskRequest extends KeyedRequest {

@@ -1,6 +1,6 @@
 import { v7 as uuidv7 } from 'uuid';
 import type { ErrorCode } from '../contract/generated/types.gen';
-import type { TaskFacts } from '../store/tasks';
+import type { TaskFacts } from '../store/facts';
 import { allFacts } from '../testing/all-facts';
 import { expectRefusal } from '../testing/expect-refusal';
 import { expectInvariants } from '../testing/invariants';

@@ -1,7 +1,8 @@
 import { Refusal } from '../contract/errors';
 import type { MoveEvent } from '../contract/moves';
 import type { Work } from '../store/database';
-import { findMoveAt, lockTask, type TaskFacts } from '../store/tasks';
+import type { TaskFacts } from '../store/facts';
+import { findMoveAt, lockTask } from '../store/tasks';
 
 /**
  * A task for an admin's verb.

@@ -6,7 +6,7 @@ import type {
   SubmissionRow,
   TaskFacts,
   TaskRow,
-} from '../store/tasks';
+} from '../store/facts';
 import { shifted, TIMINGS, WISH } from '../testing/purchase';
 import {
   allowedActions,

@@ -8,7 +8,7 @@ import type {
   SubmissionRow,
   TaskFacts,
   Wish,
-} from '../store/tasks';
+} from '../store/facts';
 import type { Timings } from './timings';
 
 /** Pure predicates on facts and an instant: verbs refuse by them, and the pages offer by them. */

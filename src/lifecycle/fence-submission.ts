@@ -1,15 +1,11 @@
 import type { DeviceActor } from '../contract/actor';
+import { fenceAttempt } from '../store/attempts';
+import { fenceAuthorization, frozenWish } from '../store/authorizations';
+import { renewLease } from '../store/claims';
 import type { Work } from '../store/database';
-import {
-  fenceAttempt,
-  fenceAuthorization,
-  frozenWish,
-  insertSubmission,
-  lockTask,
-  moveTask,
-  renewLease,
-  type TaskFacts,
-} from '../store/tasks';
+import type { TaskFacts } from '../store/facts';
+import { insertSubmission } from '../store/submissions';
+import { lockTask, moveTask } from '../store/tasks';
 import { isAuthorizationLive, isSameOffer, isWithinPriceLimits, type Offer } from './eligibility';
 import {
   mustBeExecution,

@@ -2,7 +2,7 @@ import type { Instant } from '../clock';
 import { Refusal } from '../contract/errors';
 import type { ErrorCode } from '../contract/generated/types.gen';
 import type { TaskStatus } from '../contract/moves';
-import type { TaskFacts, TaskRow } from '../store/tasks';
+import type { TaskFacts, TaskRow } from '../store/facts';
 import { isLeaseLive } from './eligibility';
 import type { HeldTask } from './held-task';
 

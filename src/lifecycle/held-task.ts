@@ -1,18 +1,11 @@
 import type { DeviceActor } from '../contract/actor';
 import { Refusal } from '../contract/errors';
+import { findAttemptOfClaim } from '../store/attempts';
+import { findAuthorization } from '../store/authorizations';
+import { findClaim, findClaimByToken, hasEverHeld } from '../store/claims';
+import { findLatestConfirmation } from '../store/confirmations';
 import type { Source } from '../store/database';
-import {
-  type AttemptRow,
-  type AuthorizationRow,
-  type ClaimRow,
-  findAttemptOfClaim,
-  findAuthorization,
-  findClaim,
-  findClaimByToken,
-  findLatestConfirmation,
-  hasEverHeld,
-  type TaskFacts,
-} from '../store/tasks';
+import type { AttemptRow, AuthorizationRow, ClaimRow, TaskFacts } from '../store/facts';
 
 /** A call on a task that the device holds or held: which task, by which token. */
 export interface HeldCall {

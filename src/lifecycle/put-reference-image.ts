@@ -1,6 +1,7 @@
 import type { AdminActor } from '../contract/actor';
 import type { Work } from '../store/database';
-import { moveTask, type TaskFacts, updateReferenceImage } from '../store/tasks';
+import type { TaskFacts } from '../store/facts';
+import { moveTask, updateReferenceImage } from '../store/tasks';
 import { lockExistingTask, standsAfter } from './draft';
 import { mustBeVersion, mustStandIn } from './guards';
 

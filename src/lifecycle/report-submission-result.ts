@@ -1,15 +1,10 @@
 import type { DeviceActor } from '../contract/actor';
+import { endAttempt } from '../store/attempts';
+import { closeClaim } from '../store/claims';
 import type { Work } from '../store/database';
-import {
-  closeClaim,
-  endAttempt,
-  insertReport,
-  lockTask,
-  moveTask,
-  noteEvent,
-  reportSubmission,
-  type SubmissionRow,
-} from '../store/tasks';
+import type { SubmissionRow } from '../store/facts';
+import { insertReport, reportSubmission } from '../store/submissions';
+import { lockTask, moveTask, noteEvent } from '../store/tasks';
 import { isContradicting, isLeaseLive, type Result } from './eligibility';
 import { mustBeExecution, mustBeGeneration } from './guards';
 import {

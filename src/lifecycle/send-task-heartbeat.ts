@@ -1,6 +1,8 @@
 import type { DeviceActor } from '../contract/actor';
+import { seeAttempt } from '../store/attempts';
+import { renewLease } from '../store/claims';
 import type { Work } from '../store/database';
-import { lockTask, renewLease, seeAttempt } from '../store/tasks';
+import { lockTask } from '../store/tasks';
 import { STARTED_STATUSES } from './eligibility';
 import { mustBeExecution, mustBeGeneration, mustBeOpen, mustHaveLiveLease, mustStandIn } from './guards';
 import { getOwnClaim, type HeldCall, type HeldTask } from './held-task';

@@ -1,5 +1,5 @@
 import { v7 as uuidv7 } from 'uuid';
-import { frozenWish } from '../store/tasks';
+import { frozenWish } from '../store/authorizations';
 import { allFacts } from '../testing/all-facts';
 import { expectRefusal } from '../testing/expect-refusal';
 import { expectInvariants } from '../testing/invariants';

@@ -1,7 +1,9 @@
 import { addSeconds } from '../clock';
 import type { AdminActor } from '../contract/actor';
+import { insertAuthorization } from '../store/authorizations';
 import type { Work } from '../store/database';
-import { insertAuthorization, moveTask, type TaskFacts } from '../store/tasks';
+import type { TaskFacts } from '../store/facts';
+import { moveTask } from '../store/tasks';
 import { lockExistingTask, standsAfter } from './draft';
 import { mustBeVersion, mustStandIn, refusal } from './guards';
 import type { Timings } from './timings';

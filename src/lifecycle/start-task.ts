@@ -1,6 +1,8 @@
 import type { DeviceActor } from '../contract/actor';
+import { startAttempt } from '../store/attempts';
+import { renewLease } from '../store/claims';
 import type { Work } from '../store/database';
-import { lockTask, moveTask, renewLease, startAttempt } from '../store/tasks';
+import { lockTask, moveTask } from '../store/tasks';
 import { mustBeGeneration, mustBeOpen, mustBeVersion, mustHaveLiveLease, mustStandIn } from './guards';
 import { getOwnClaim, getRecordedClaim, type HeldCall, type LifecycleOutcome } from './held-task';
 import { type KeyedRequest, recall, remember } from './replay';

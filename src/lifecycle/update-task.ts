@@ -1,14 +1,8 @@
 import type { AdminActor } from '../contract/actor';
 import { Refusal } from '../contract/errors';
 import type { Work } from '../store/database';
-import {
-  findTaskByExternalRef,
-  moveTask,
-  type TaskFacts,
-  type TaskRow,
-  updateWish,
-  type Wish,
-} from '../store/tasks';
+import type { TaskFacts, TaskRow, Wish } from '../store/facts';
+import { findTaskByExternalRef, moveTask, updateWish } from '../store/tasks';
 import { lockExistingTask, standsAfter } from './draft';
 import { mustBeVersion, mustStandIn } from './guards';
 

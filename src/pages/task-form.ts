@@ -9,7 +9,8 @@ import { putReferenceImage } from '../lifecycle/put-reference-image';
 import { updateTask } from '../lifecycle/update-task';
 import { keepImage } from '../media/keep-image';
 import type { Work } from '../store/database';
-import { lockTask, type TaskRow } from '../store/tasks';
+import type { TaskRow } from '../store/facts';
+import { lockTask } from '../store/tasks';
 import { moneyForField } from './format';
 import {
   emptyForm,

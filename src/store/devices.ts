@@ -1,8 +1,8 @@
 import type { Instant } from '../clock';
 import { decodeCursor, type Page, type PageRequest, pageOf } from './cursor';
 import { queryOn, type Reader, type Source, type Work } from './database';
-import { param, params, statement } from './statements';
-import { type AttemptRow, mustChangeOne } from './tasks';
+import type { AttemptRow } from './facts';
+import { mustChangeOne, param, params, statement } from './statements';
 import { containing } from './users';
 
 export interface DeviceRow {

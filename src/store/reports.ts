@@ -4,17 +4,10 @@ import type { TaskStatus } from '../contract/moves';
 import { decodeCursor, type Page, type PageRequest, pageOf } from './cursor';
 import { queryOn, type Source } from './database';
 import type { DeviceRow } from './devices';
+import type { ClaimRow, ConfirmationRow, ReportRow, SubmissionRow, TaskFacts, TaskRow } from './facts';
 import { findImage, type ImageRow } from './images';
 import { param, statement } from './statements';
-import {
-  type ClaimRow,
-  type ConfirmationRow,
-  findTaskFacts,
-  type ReportRow,
-  type SubmissionRow,
-  type TaskFacts,
-  type TaskRow,
-} from './tasks';
+import { findTaskFacts } from './tasks';
 import { containing } from './users';
 
 /** Joined reads for admins. Nothing here is on a phone's way. */

@@ -72,3 +72,8 @@ export function statement<P extends object, R = never>(
     },
   };
 }
+
+/** A conditional write after a lock that changes another number of rows than one is a bug, never a client's fault. */
+export function mustChangeOne(what: string, changed: number): void {
+  if (changed !== 1) throw new Error(`${what} changed ${changed} rows instead of one`);
+}

@@ -1,7 +1,7 @@
 import { MOVES, type MoveEvent, type TaskStatus } from '../contract/moves';
 import type { Database } from '../store/database';
+import type { AttemptRow, AuthorizationRow, ClaimRow, SubmissionRow, TaskRow } from '../store/facts';
 import type { TaskEventRow as EventRow } from '../store/reports';
-import type { AttemptRow, AuthorizationRow, ClaimRow, SubmissionRow, TaskRow } from '../store/tasks';
 
 type TaskEventRow = EventRow & { task_id: string };
 

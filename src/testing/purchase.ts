@@ -13,19 +13,14 @@ import { sendTaskHeartbeat, type TaskHeartbeat } from '../lifecycle/send-task-he
 import { startPurchase } from '../lifecycle/start-purchase';
 import { type StartRequest, startTask } from '../lifecycle/start-task';
 import type { Timings } from '../lifecycle/timings';
+import { endAttempt } from '../store/attempts';
+import { closeClaim } from '../store/claims';
 import { hashSecret, newSecret } from '../store/credentials';
 import type { Database, Work } from '../store/database';
+import type { TaskFacts, Wish } from '../store/facts';
 import { insertImage } from '../store/images';
 import type { TaskEventRow } from '../store/reports';
-import {
-  closeClaim,
-  endAttempt,
-  findTaskFacts,
-  lockTask,
-  moveTask,
-  type TaskFacts,
-  type Wish,
-} from '../store/tasks';
+import { findTaskFacts, lockTask, moveTask } from '../store/tasks';
 import { openTestDatabase, type TestDatabase } from './open-test-database';
 import { makeDevice, makeUser, signInAdmin, signInDevice } from './people-and-devices';
 import type { SettableClock } from './settable-clock';
