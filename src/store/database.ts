@@ -55,10 +55,14 @@ export interface DatabaseOptions {
   dataDir: string;
   /** Given by tests only; otherwise PostgreSQL's own clock decides there. */
   clock?: Clock;
+  /** Given by tests only: how long a write waits for another process's lock, in place of `BUSY_WAIT_MS`. */
+  busyWaitMs?: number;
 }
 
 /** How long a write waits for another process's lock before it is refused: long enough for a checkpoint or a backup. */
 const BUSY_WAIT_MS = 5_000;
+/** A reader waits in the driver, which stops the event loop: hardly at all. */
+const READER_BUSY_MS = 50;
 /** Savepoints in one commit; most of the gain is there by 16, and 64 keeps one batch below some 20 ms. */
 const BATCH_LIMIT = 64;
 /** Waiting verbs beyond which a request is refused at once rather than kept for seconds. */
@@ -84,12 +88,12 @@ export function queryOn(source: Source): Knex {
 }
 
 export function openDatabase(options: DatabaseOptions): Database {
-  return options.url ? openPostgres(options.url, options.clock) : openSqlite(options.dataDir, options.clock);
+  return options.url ? openPostgres(options.url, options) : openSqlite(options);
 }
 
 // ---------------------------------------------------------------------------------------------- SQLite
 
-function openSqlite(dataDir: string, clock: Clock = systemClock): Database {
+function openSqlite({ dataDir, clock = systemClock, busyWaitMs = BUSY_WAIT_MS }: DatabaseOptions): Database {
   makeDataDir(dataDir);
   const filename = path.join(dataDir, 'cmbuyer.sqlite');
   const shared = {
@@ -111,10 +115,10 @@ function openSqlite(dataDir: string, clock: Clock = systemClock): Database {
   });
   let preparedReads: BetterSqlite.Database | undefined;
   const readConnection = sqliteConnection(reader, () => {
-    preparedReads ??= new BetterSqlite(filename, { readonly: true });
+    preparedReads ??= new BetterSqlite(filename, { readonly: true, timeout: READER_BUSY_MS });
     return preparedReads;
   });
-  const queue = new SqliteWriteQueue(writer, clock);
+  const queue = new SqliteWriteQueue(writer, clock, busyWaitMs);
 
   return {
     engine: 'sqlite',
@@ -175,7 +179,7 @@ function prepareSqliteConnection(
 }
 
 function prepareSqliteReader(raw: BetterSqlite.Database, done: (error: Error | null, raw: unknown) => void) {
-  raw.pragma('busy_timeout = 50');
+  raw.pragma(`busy_timeout = ${READER_BUSY_MS}`);
   done(null, raw);
 }
 
@@ -255,6 +259,7 @@ class SqliteWriteQueue {
   constructor(
     private readonly writer: Knex,
     private readonly clock: Clock,
+    private readonly busyWaitMs: number,
   ) {}
 
   run<T>(verb: (work: Work) => Promise<T>): Promise<T> {
@@ -289,7 +294,7 @@ class SqliteWriteQueue {
 
   /** Waits for the lock without blocking the event loop: the driver's own waiting would stop every request. */
   private async commit(batch: WaitingVerb[]): Promise<Outcome[]> {
-    const deadline = Date.now() + BUSY_WAIT_MS;
+    const deadline = Date.now() + this.busyWaitMs;
     for (let delay = 2; ; delay = Math.min(delay * 2, 100)) {
       try {
         return await this.tryCommit(batch);
@@ -318,11 +323,22 @@ class SqliteWriteQueue {
           throw error;
         }
       })
-      .catch((error) => {
+      .catch(async (error) => {
+        await this.rollBackLeftOpen();
         throw failure !== undefined && isTransient(failure) ? failure : error;
       });
     if (!this.durable) await this.assertDurable();
     return outcomes;
+  }
+
+  /** A COMMIT that fails may leave its transaction open: then the next one would commit what was reported as failed. */
+  private async rollBackLeftOpen(): Promise<void> {
+    const raw: BetterSqlite.Database = await this.writer.client.acquireConnection();
+    try {
+      if (raw.inTransaction) raw.exec('rollback');
+    } finally {
+      await this.writer.client.releaseConnection(raw);
+    }
   }
 
   private async runEach(
@@ -365,7 +381,7 @@ class SqliteWriteQueue {
 
 // ------------------------------------------------------------------------------------------ PostgreSQL
 
-function openPostgres(url: string, clock: Clock | undefined): Database {
+function openPostgres(url: string, { clock, busyWaitMs = BUSY_WAIT_MS }: DatabaseOptions): Database {
   const knex = createKnex({
     client: 'pg',
     compileSqlOnError: false,
@@ -401,7 +417,7 @@ function openPostgres(url: string, clock: Clock | undefined): Database {
     engine: 'postgres',
     read: { knex, connection: pooled },
     async write(verb) {
-      const deadline = Date.now() + BUSY_WAIT_MS;
+      const deadline = Date.now() + busyWaitMs;
       for (let delay = 2; ; delay = Math.min(delay * 2, 100)) {
         try {
           return await knex.transaction(async (trx) => {

@@ -3,8 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import type { Instant } from '../clock';
 import { decodeCursor, type Page, type PageRequest, pageOf } from './cursor';
 import { queryOn, type Reader, type Source, type Work } from './database';
-import { param, statement } from './statements';
-import { mustChangeOne } from './tasks';
+import { mustChangeOne, param, statement } from './statements';
 
 export interface UserRow {
   id: string;
