@@ -82,6 +82,9 @@ async function readUpload(request: Request, response: Response): Promise<ParsedB
   if (!request.file) {
     throw new Refusal('INVALID_REQUEST', { errors: [{ path: '/body/file', message: 'must be a file' }] });
   }
+  if ('file' in request.body) {
+    throw new Refusal('INVALID_REQUEST', { errors: [{ path: '/body/file', message: 'must be sent once' }] });
+  }
   return { body: { ...request.body, file: '' }, file: request.file.buffer };
 }
 
