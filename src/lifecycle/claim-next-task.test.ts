@@ -547,11 +547,13 @@ describe('claimNextTask', () => {
     });
 
     it('keeps at most the newest 256 records of a device over 10,000 polls', async () => {
+      // A twentieth is enough where each statement is a round trip.
+      const chunks = purchase.database.engine === 'sqlite' ? 20 : 1;
       const other = await purchase.addPhone();
       await purchase.poll(other);
       const start = purchase.clock.now();
       const keys: string[] = [];
-      for (let chunk = 0; chunk < 20; chunk++) {
+      for (let chunk = 0; chunk < chunks; chunk++) {
         await purchase.act(purchase.phone, async (work) => {
           for (let poll = 0; poll < 500; poll++) {
             const now = shifted(start, keys.length + 1);

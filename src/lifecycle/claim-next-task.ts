@@ -92,6 +92,8 @@ async function lockOwnTask(work: Work, actor: DeviceActor): Promise<TaskFacts | 
   if (!live) return undefined;
   const facts = await lockTask(work, live.task_id);
   if (!facts?.claim) throw new Error(`attempt ${live.id} has no task or claim`);
+  // While this waited for the task, another device may have taken it over, or an admin ended it.
+  if (facts.attempt?.id !== live.id || facts.attempt.ended_at !== null) return undefined;
 
   const isExpiredClaim = facts.task.status === 'CLAIMED' && !isLeaseLive(facts.claim, work.now);
   if (!isExpiredClaim) throw new Refusal('DEVICE_HAS_ACTIVE_TASK', { active_task_id: live.task_id });

@@ -3,6 +3,7 @@ import { Refusal } from '../contract/errors';
 import type { Work } from '../store/database';
 import type { TaskFacts, Wish } from '../store/facts';
 import { findTaskByExternalRef, insertTask, lockTask } from '../store/tasks';
+import { refuseTakenReference } from './draft';
 import { type KeyedRequest, recall, remember } from './replay';
 
 export interface CreateTaskRequest extends KeyedRequest {
@@ -32,7 +33,9 @@ export async function createTask(
     throw new Refusal('DUPLICATE_EXTERNAL_REF');
   }
 
-  const facts = await insertTask(work, actor, { ...wish, reference_image_sha256 });
+  const facts = await insertTask(work, actor, { ...wish, reference_image_sha256 }).catch(
+    refuseTakenReference,
+  );
 
   const principal = { user_id: actor.user_id };
   await remember(work, principal, 'createTask', request, { outcome: 'CREATED', resource_id: facts.task.id });

@@ -2,6 +2,7 @@ import { Refusal } from '../contract/errors';
 import type { MoveEvent } from '../contract/moves';
 import type { Work } from '../store/database';
 import type { TaskFacts } from '../store/facts';
+import { isTaken } from '../store/statements';
 import { findMoveAt, lockTask } from '../store/tasks';
 
 /**
@@ -23,4 +24,12 @@ export async function standsAfter(
 ): Promise<boolean> {
   if (facts.task.version !== expectedVersion + 1) return false;
   return (await findMoveAt(work, facts.task.id, facts.task.version)) === event;
+}
+
+/**
+ * For a write that failed: another admin may have taken the external reference since this verb looked.
+ * @throws Refusal DUPLICATE_EXTERNAL_REF, or whatever else it was
+ */
+export function refuseTakenReference(error: unknown): never {
+  throw isTaken(error) ? new Refusal('DUPLICATE_EXTERNAL_REF') : error;
 }

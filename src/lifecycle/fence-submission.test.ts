@@ -3,7 +3,7 @@ import type { ErrorCode } from '../contract/generated/types.gen';
 import { allFacts } from '../testing/all-facts';
 import { expectRefusal } from '../testing/expect-refusal';
 import { expectInvariants } from '../testing/invariants';
-import { OFFER, openPurchase, type Purchase, type Running, shifted } from '../testing/purchase';
+import { OFFER, openPurchase, type Purchase, type Running, shifted, WISH } from '../testing/purchase';
 import type { FenceRequest } from './fence-submission';
 
 let purchase: Purchase;
@@ -110,10 +110,11 @@ describe('fenceSubmission', () => {
 
     it('checks the wish that the authorization froze, not what a hand changed in the row since', async () => {
       const running = await purchase.running();
-      await purchase.database.write((work) =>
-        work.trx('tasks').where('id', running.task_id).update({ max_total_cents: 1, quantity: 9 }),
-      );
+      const write = (changes: object) =>
+        purchase.database.write((work) => work.trx('tasks').where('id', running.task_id).update(changes));
+      await write({ max_total_cents: 1, quantity: 9 });
       expect((await purchase.fence(running)).version).toBe(5);
+      await write({ max_total_cents: WISH.max_total_cents, quantity: WISH.quantity });
     });
   });
 

@@ -1,6 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import { Refusal } from '../contract/errors';
 import { expectInvariants } from '../testing/invariants';
+import { makeUser, signInAdmin } from '../testing/people-and-devices';
 import {
   type Claimed,
   claimedOf,
@@ -107,6 +108,7 @@ describe('claimNextTask', () => {
       const raced = await atOnce(
         racers.map((phone, index) => (pool: Purchase) => pool.poll(phone, requests[index])),
       );
+      expect(codesOf(raced)).toEqual([]);
       const outcomes = valuesOf(raced);
       expect(outcomes.filter(isTask)).toHaveLength(1);
       expect(await purchase.rows('claims', { closed_at: null })).toHaveLength(1);
@@ -285,14 +287,34 @@ describe('one key for two bodies', () => {
     expect(await purchase.rows('order_submissions')).toHaveLength(1);
   });
 
-  it('creates one task for 20 different keys with one external reference', async () => {
-    const results = await times(20, (pool) =>
-      pool.act(pool.admin, (work) =>
-        createTask(work, pool.admin, { idempotency_key: uuidv7(), wish: { ...WISH, external_ref: 'REQ-1' } }),
-      ),
+  it('creates one task for 20 keys of two admins with one external reference', async () => {
+    const second = await makeUser(purchase.database, 'boss-2', 'ADMIN');
+    const admins = [purchase.admin, (await signInAdmin(purchase.database, second)).actor];
+    const results = await atOnce(
+      Array.from({ length: 20 }, (_, index) => (pool: Purchase) => {
+        const admin = admins[(index >> 1) % 2]!;
+        const request = { idempotency_key: uuidv7(), wish: { ...WISH, external_ref: 'REQ-1' } };
+        return pool.act(admin, (work) => createTask(work, admin, request));
+      }),
     );
-    expect(valuesOf(results)).toHaveLength(1);
     expect(codesOf(results)).toEqual(Array(19).fill('DUPLICATE_EXTERNAL_REF'));
+    expect(await purchase.rows('tasks')).toHaveLength(1);
+  });
+
+  it('lets one of two admins give one external reference to two drafts, 20 times', async () => {
+    const second = await makeUser(purchase.database, 'boss-2', 'ADMIN');
+    const admins = [purchase.admin, (await signInAdmin(purchase.database, second)).actor];
+    for (let round = 0; round < 20; round++) {
+      const drafts = [await purchase.draft(), await purchase.draft()];
+      const results = await atOnce(
+        drafts.map(({ task }, index) => (pool: Purchase) => {
+          const wish = { ...WISH, external_ref: `REQ-${round}` };
+          const edit = { task_id: task.id, expected_task_version: 1, wish };
+          return pool.act(admins[index]!, (work) => updateTask(work, admins[index]!, edit));
+        }),
+      );
+      expect(codesOf(results)).toEqual(['DUPLICATE_EXTERNAL_REF']);
+    }
   });
 });
 

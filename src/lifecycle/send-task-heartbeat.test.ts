@@ -131,7 +131,8 @@ describe('sendTaskHeartbeat', () => {
     },
     { code: 'LEASE_EXPIRED', arrange: async () => purchase.clock.advance(3_600_000) },
   ];
-  const pairs = faults.flatMap((first, index) => faults.slice(index + 1).map((second) => [first, second]));
+  /** Neighbours are enough: the guards stand in one row. */
+  const pairs = faults.slice(1).map((second, index) => [faults[index]!, second] as const);
 
   async function refuse(present: Fault[]): Promise<void> {
     const running = await purchase.running();
@@ -149,7 +150,7 @@ describe('sendTaskHeartbeat', () => {
   it.each(faults.map((fault) => [fault.code, fault] as const))('refuses %s alone', (_code, fault) =>
     refuse([fault]),
   );
-  it.each(pairs.map(([first, second]) => [first!.code, second!.code, first!, second!] as const))(
+  it.each(pairs.map(([first, second]) => [first.code, second.code, first, second] as const))(
     'refuses %s before %s',
     (_first, _second, first, second) => refuse([first, second]),
   );

@@ -3,7 +3,7 @@ import { Refusal } from '../contract/errors';
 import type { Work } from '../store/database';
 import type { TaskFacts, TaskRow, Wish } from '../store/facts';
 import { findTaskByExternalRef, moveTask, updateWish } from '../store/tasks';
-import { lockExistingTask, standsAfter } from './draft';
+import { lockExistingTask, refuseTakenReference, standsAfter } from './draft';
 import { mustBeVersion, mustStandIn } from './guards';
 
 export interface UpdateTaskRequest {
@@ -37,7 +37,7 @@ export async function updateTask(
     throw new Refusal('DUPLICATE_EXTERNAL_REF');
   }
 
-  await updateWish(work, facts, request.wish);
+  await updateWish(work, facts, request.wish).catch(refuseTakenReference);
   await moveTask(work, actor, facts, 'task.edited');
   return facts;
 }

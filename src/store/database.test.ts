@@ -397,7 +397,8 @@ describe('values', () => {
         .catch((error: unknown) => error),
     ]);
     for (const error of errors) {
-      expect(error).toBeInstanceOf(Error);
+      // The driver makes its errors in whichever test loaded it first, so instanceof says nothing here.
+      expect(error).toHaveProperty('message', expect.any(String));
       const { message, stack, ...rest } = error as Error;
       expect(`${message} ${stack} ${JSON.stringify(rest)}`).not.toContain(secret);
     }

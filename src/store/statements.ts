@@ -77,3 +77,11 @@ export function statement<P extends object, R = never>(
 export function mustChangeOne(what: string, changed: number): void {
   if (changed !== 1) throw new Error(`${what} changed ${changed} rows instead of one`);
 }
+
+/** SQLite and PostgreSQL on a row that a unique index refused. */
+const TAKEN = ['SQLITE_CONSTRAINT_UNIQUE', '23505'];
+
+/** Whether a write failed because its value is taken: then the verb must end, for PostgreSQL goes no further. */
+export function isTaken(error: unknown): boolean {
+  return TAKEN.includes(String((error as { code?: unknown } | undefined)?.code));
+}
