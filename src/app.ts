@@ -1,9 +1,7 @@
-import path from 'node:path';
 import express, { type Express } from 'express';
 import type { Logger } from 'pino';
 import { authenticateDevice } from './access/device-tokens';
 import { authenticateSession, isCsrfToken, readSessionToken } from './access/sessions';
-import type { Clock } from './clock';
 import type { Config } from './config';
 import { loadContract } from './contract/document';
 import { Refusal } from './contract/errors';
@@ -13,13 +11,12 @@ import { metaOperations } from './http/meta-operations';
 import { buildResponseCheck } from './http/response-check';
 import { type Authenticators, buildRouter } from './http/router';
 import type { Services } from './http/services';
-import { openImageStore } from './media/image-store';
+import { openImageStore } from './media/open-image-store';
 import { buildPages } from './pages/pages';
 import type { Database } from './store/database';
 
 export interface AppParts {
   database: Database;
-  clock: Clock;
   config: Config;
   log: Logger;
   /** Hold every answer against the contract: on in tests, off in production. */
@@ -27,11 +24,10 @@ export interface AppParts {
 }
 
 /** Wires the whole server; the caller listens and closes. */
-export async function buildApp({ database, clock, config, log, checkResponses }: AppParts): Promise<Express> {
+export async function buildApp({ database, config, log, checkResponses }: AppParts): Promise<Express> {
   const services: Services = {
     database,
-    images: openImageStore(path.join(config.dataDir, 'images')),
-    clock,
+    images: await openImageStore(config),
     timings: {
       claim_lease_seconds: config.claimLeaseSeconds,
       run_lease_seconds: config.runLeaseSeconds,
@@ -65,12 +61,13 @@ export async function buildApp({ database, clock, config, log, checkResponses }:
   return app;
 }
 
-function authenticators({ database, clock }: Services): Authenticators {
+function authenticators({ database }: Services): Authenticators {
   return {
-    device: (request) => authenticateDevice(database.read, request.headers.authorization, clock.now()),
+    device: async (request) =>
+      authenticateDevice(database.read, request.headers.authorization, await database.now()),
     async admin(request) {
       const sessionToken = readSessionToken(request.headers.cookie);
-      const { actor, user } = await authenticateSession(database.read, sessionToken, clock.now());
+      const { actor, user } = await authenticateSession(database.read, sessionToken, await database.now());
       if (sessionToken === undefined) throw new Refusal('UNAUTHENTICATED');
       return { actor, user, sessionToken };
     },

@@ -3,7 +3,6 @@ import type { AddressInfo } from 'node:net';
 import pino, { type Logger } from 'pino';
 import { createFirstAdmin } from './access/create-first-admin';
 import { buildApp } from './app';
-import { systemClock } from './clock';
 import { type Config, ConfigError } from './config';
 import { type Database, openDatabase } from './store/database';
 
@@ -23,7 +22,7 @@ const KEEP_ALIVE_MS = 75_000;
 const CLOSE_GRACE_MS = 5_000;
 
 /**
- * Migrates, makes the first admin if there is none, and listens.
+ * Migrates, listens, and makes the first admin if there is none.
  * @throws ConfigError when the address is taken or not ours
  */
 export async function startServer(
@@ -34,24 +33,26 @@ export async function startServer(
     options.log ??
     pino({ level: config.logLevel, base: undefined, timestamp: pino.stdTimeFunctions.isoTime });
   const database = openDatabase({ url: config.databaseUrl, dataDir: config.dataDir });
+  let server: Server | undefined;
   try {
     const applied = await database.migrateUp();
     if (applied.length > 0) log.info({ applied }, 'migrated');
-    const first = await createFirstAdmin(database, {
-      username: config.adminUsername,
-      password: config.adminPassword || undefined,
-    });
     const app = await buildApp({
       database,
-      clock: systemClock,
       config,
       log,
       checkResponses: options.checkResponses,
     });
-    const server = createServer(app);
-    server.keepAliveTimeout = KEEP_ALIVE_MS;
-    await listen(server, config);
-    const { port } = server.address() as AddressInfo;
+    const listener = createServer(app);
+    listener.keepAliveTimeout = KEEP_ALIVE_MS;
+    await listen(listener, config);
+    server = listener;
+    // Only now: a made-up password must not be lost with a start that fails.
+    const first = await createFirstAdmin(database, {
+      username: config.adminUsername,
+      password: config.adminPassword || undefined,
+    });
+    const { port } = listener.address() as AddressInfo;
     const address = `http://${hostInUrl(config.host)}:${port}`;
     log.info({ address, engine: database.engine }, 'listening');
     return {
@@ -59,12 +60,13 @@ export async function startServer(
       database,
       generatedPassword: first?.generated_password,
       async close() {
-        await closeServer(server);
+        await closeServer(listener);
         await database.close();
         log.info('stopped');
       },
     };
   } catch (error) {
+    if (server) await closeServer(server);
     await database.close();
     throw error;
   }
@@ -84,7 +86,7 @@ function listen(server: Server, { host, port }: Config): Promise<void> {
             `CMBUYER_PORT ${port} on ${host} is taken by another program; choose a free one from 1 to 65535, for example CMBUYER_PORT=8081`,
           ),
         );
-      } else if (error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND') {
+      } else if (error.code === 'EADDRNOTAVAIL' || error.code === 'ENOTFOUND' || error.code === 'EAI_AGAIN') {
         reject(
           new ConfigError(
             `CMBUYER_HOST ${host} is no address of this machine, for example CMBUYER_HOST=127.0.0.1`,

@@ -53,7 +53,7 @@ const DEFAULT_PAGE = 50;
 
 /** The admin door: shapes a request for its verb, runs it in one transaction, shapes the answer. */
 export function adminOperations(services: Services): Pick<Handlers, AdminOperation> {
-  const { database, clock, timings, images } = services;
+  const { database, timings, images } = services;
 
   /** One verb in one transaction, after its caller was read again in it. */
   function transact<T>(
@@ -100,7 +100,7 @@ export function adminOperations(services: Services): Pick<Handlers, AdminOperati
       return json200({
         user: userReference(user),
         csrf_token: csrfTokenOf(sessionToken),
-        server_time: clock.now(),
+        server_time: await database.now(),
       });
     },
 
@@ -111,7 +111,7 @@ export function adminOperations(services: Services): Pick<Handlers, AdminOperati
     },
 
     async listTasks({ query }) {
-      const now = clock.now();
+      const now = await database.now();
       const page = await listTasks(database.read, { ...query, limit: query.limit ?? DEFAULT_PAGE }, now);
       return json200({ ...page, items: page.items.map((row) => taskSummary(row, now)) });
     },
@@ -128,7 +128,9 @@ export function adminOperations(services: Services): Pick<Handlers, AdminOperati
       }),
 
     getTask: ({ path }) =>
-      database.snapshot(async (reader) => json200(await detailOf(reader, path.task_id, clock.now()))),
+      database.snapshot(async (reader) =>
+        json200(await detailOf(reader, path.task_id, await database.now())),
+      ),
 
     updateTask: (call) =>
       changeTask(call, (work, actor) => {
@@ -186,7 +188,7 @@ export function adminOperations(services: Services): Pick<Handlers, AdminOperati
     },
 
     async listDevices({ query }) {
-      const now = clock.now();
+      const now = await database.now();
       const page = await pageDevices(database.read, { ...query, limit: query.limit ?? DEFAULT_PAGE });
       return json200({ ...page, items: page.items.map((device) => deviceView(device, now, timings)) });
     },
@@ -201,7 +203,7 @@ export function adminOperations(services: Services): Pick<Handlers, AdminOperati
     async getDevice({ path }) {
       const device = await findDeviceView(database.read, path.device_id);
       if (!device) throw new Refusal('NOT_FOUND');
-      return json200(deviceView(device, clock.now(), timings));
+      return json200(deviceView(device, await database.now(), timings));
     },
 
     updateDevice: (call) =>

@@ -45,7 +45,7 @@ const WAIT_TICK_MS = 250;
 
 /** The device door: shapes a request for its verb, runs it in one transaction, shapes the answer. */
 export function deviceOperations(services: Services): Pick<Handlers, DeviceOperation> {
-  const { database, clock, timings } = services;
+  const { database, timings } = services;
 
   /** One verb in one transaction, after its caller was read again in it. */
   function transact<T>(
@@ -81,7 +81,7 @@ export function deviceOperations(services: Services): Pick<Handlers, DeviceOpera
     async getDeviceContext(call) {
       const { user, device: known } = callerOf(call);
       return database.snapshot(async (reader) => {
-        const now = clock.now();
+        const now = await database.now();
         const device = await findDevice(reader, known.device_id);
         if (!device) throw new Refusal('TOKEN_REVOKED');
         const reasons = readinessReasons(device, now, timings);
@@ -146,7 +146,7 @@ export function deviceOperations(services: Services): Pick<Handlers, DeviceOpera
       const request = { task_id: call.path.task_id, token_hash: tokenHashOf(call) };
       return database.snapshot(async (reader) => {
         const held = await getHeldTask(reader, actor, request);
-        return json200(claimedTaskAnswer(held, await frozenImage(reader, held), clock.now()));
+        return json200(claimedTaskAnswer(held, await frozenImage(reader, held), await database.now()));
       });
     },
 
@@ -154,9 +154,8 @@ export function deviceOperations(services: Services): Pick<Handlers, DeviceOpera
       const { actor } = callerOf(call);
       const { claim_generation } = call.query;
       const request = { task_id: call.path.task_id, token_hash: tokenHashOf(call), claim_generation };
-      const sha256 = await database.snapshot((reader) =>
-        getReferenceImage(reader, actor, request, clock.now()),
-      );
+      const now = await database.now();
+      const sha256 = await database.snapshot((reader) => getReferenceImage(reader, actor, request, now));
       const body = await services.images.read(sha256);
       if (!body) throw new Error(`the stored picture ${sha256} is gone`);
       return { status: 200, type: 'image/jpeg', body, headers: { 'Cache-Control': 'private, no-store' } };
@@ -201,7 +200,7 @@ export function deviceOperations(services: Services): Pick<Handlers, DeviceOpera
       const left = deadline - performance.now();
       if (left <= 0 || gone.aborted) return;
       await sleep(Math.min(WAIT_TICK_MS, left), undefined, { signal: gone }).catch(() => undefined);
-      if ((await findNextClaimable(database.read, clock.now())) !== undefined) return;
+      if ((await findNextClaimable(database.read, await database.now())) !== undefined) return;
     }
   }
 }

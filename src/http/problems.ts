@@ -2,6 +2,7 @@ import type { Request, Response } from 'express';
 import type { Logger } from 'pino';
 import { errorCatalogue, problemType, Refusal } from '../contract/errors';
 import type { Problem } from '../contract/generated/types.gen';
+import { isTransient, unavailable } from '../store/outages';
 
 /** What the contract allows for `instance`. */
 const INSTANCE_LIMIT = 2048;
@@ -37,17 +38,12 @@ export function headersOf(error: unknown, allow?: string[]): Record<string, stri
   };
 }
 
-/** Driver codes of an engine that is busy or out of reach: writes come with a refusal for them, reads as they are. */
-const ENGINE_UNAVAILABLE =
-  /^(SQLITE_(BUSY|LOCKED|FULL|IOERR|CANTOPEN|READONLY)|08|53|57P0|40001$|40P01$|ECONN|EPIPE|ETIMEDOUT)/;
-
 /** What is not a refusal is a bug or a broken machine: the answer says so and no more. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   if (error instanceof URIError) return new Refusal('NOT_FOUND');
-  if (ENGINE_UNAVAILABLE.test(String((error as { code?: unknown } | undefined)?.code ?? ''))) {
-    return new Refusal('SERVICE_UNAVAILABLE', { retryAfterSeconds: 1, cause: error });
-  }
+  // A write comes with its refusal; a read comes as the driver threw it.
+  if (isTransient(error)) return unavailable(error);
   return new Refusal('INTERNAL_ERROR', { cause: error });
 }
 

@@ -1,4 +1,3 @@
-import type { Clock } from '../clock';
 import type { Timings } from '../lifecycle/timings';
 import type { ImageStore } from '../media/image-store';
 import type { Database } from '../store/database';
@@ -7,7 +6,6 @@ import type { Database } from '../store/database';
 export interface Services {
   database: Database;
   images: ImageStore;
-  clock: Clock;
   timings: Timings;
   session_ttl_seconds: number;
   access_token_ttl_seconds: number;

@@ -7,7 +7,7 @@ import type { Work } from '../store/database';
 import { findLiveAttempt, lockDevice } from '../store/devices';
 import type { TaskFacts } from '../store/facts';
 import { forgetNoTask, type IdempotencyRow, isNoTaskToken, pruneNoTaskRecords } from '../store/replays';
-import { findNextClaimable, lockTask, moveTask } from '../store/tasks';
+import { findFreeWaiting, findNextClaimable, lockTask, lockTaskUnlessHeld, moveTask } from '../store/tasks';
 import { isAuthorizationLive, isClaimable, isLeaseLive, readinessReasons } from './eligibility';
 import { getRecordedClaim, type LifecycleOutcome, viewOfLatest } from './held-task';
 import { type KeyedRequest, recall, remember } from './replay';
@@ -104,12 +104,16 @@ async function lockOwnTask(work: Work, actor: DeviceActor): Promise<TaskFacts | 
   return undefined;
 }
 
-/** Looks again after each wait for a lock: another device may have taken what was found. */
+/**
+ * The earliest claimable task that nobody else is taking; only when there is none, the earliest at all, after waiting
+ * for whoever holds it: "no task" is never said while one may be left.
+ */
 async function lockNextClaimable(work: Work): Promise<TaskFacts | undefined> {
   for (;;) {
-    const taskId = await findNextClaimable(work, work.now);
-    if (taskId === undefined) return undefined;
-    const facts = await lockTask(work, taskId);
+    const next = await findNextClaimable(work, work.now);
+    if (next === undefined) return undefined;
+    const facts =
+      (await lockTaskUnlessHeld(work, next)) ?? (await lockTask(work, (await findFreeWaiting(work)) ?? next));
     if (facts && isClaimable(facts, work.now)) return facts;
   }
 }

@@ -27,11 +27,11 @@ export function taskIdOf({ request }: AdminVisit): string {
 }
 
 /** @throws Refusal TASK_NOT_FOUND */
-export function readTask({ services: { database, clock } }: Desk, taskId: string): Promise<TaskDetail> {
+export function readTask({ services: { database } }: Desk, taskId: string): Promise<TaskDetail> {
   return database.snapshot(async (reader) => {
     const facts = await findTaskDetail(reader, taskId);
     if (!facts) throw new Refusal('TASK_NOT_FOUND');
-    return withPagePicture(taskDetail(facts, clock.now()));
+    return withPagePicture(taskDetail(facts, await database.now()));
   });
 }
 

@@ -90,10 +90,10 @@ export function requireSession({ services }: Desk): RequestHandler {
 }
 
 /** @throws Refusal UNAUTHENTICATED, TOKEN_EXPIRED, TOKEN_REVOKED */
-async function findCaller({ database, clock }: Services, request: Request): Promise<Caller> {
+async function findCaller({ database }: Services, request: Request): Promise<Caller> {
   const sessionToken = readSessionToken(request.headers.cookie);
   if (sessionToken === undefined) throw new Refusal('UNAUTHENTICATED');
-  const { actor, user } = await authenticateSession(database.read, sessionToken, clock.now());
+  const { actor, user } = await authenticateSession(database.read, sessionToken, await database.now());
   return { actor, user, csrf: csrfTokenOf(sessionToken) };
 }
 
@@ -117,7 +117,7 @@ export function csrfOf(_request: Request, response: Response): string {
 
 /** A visit of anyone: for signing in and for problems. */
 export async function visitOf(desk: Desk, request: Request, response: Response): Promise<Visit> {
-  const now = desk.services.clock.now();
+  const now = await desk.services.database.now();
   const language = readLanguage(request);
   const { caller } = localsOf(response);
   return {

@@ -53,8 +53,10 @@ const writeHeartbeatRow = statement<object>('write_device_heartbeat', (knex) =>
 );
 
 /** Locks the device's row: always before any task's. */
-export function lockDevice(work: Work, deviceId: string): Promise<DeviceRow | undefined> {
-  return lockDeviceRow.first(work, { device_id: deviceId });
+export async function lockDevice(work: Work, deviceId: string): Promise<DeviceRow | undefined> {
+  const device = await lockDeviceRow.first(work, { device_id: deviceId });
+  await work.readClock();
+  return device;
 }
 
 export function findDevice(source: Source, deviceId: string): Promise<DeviceRow | undefined> {

@@ -6,7 +6,7 @@ import { findAttemptOfClaim } from './attempts';
 import { findLatestAuthorization } from './authorizations';
 import { findLatestClaim } from './claims';
 import { findLatestConfirmation } from './confirmations';
-import type { Source, Work } from './database';
+import { passingOver, type Source, type Work } from './database';
 import type { TaskFacts, TaskRow, Wish } from './facts';
 import { mustChangeOne, param, params, statement } from './statements';
 import { findSubmission } from './submissions';
@@ -17,6 +17,9 @@ const lockTaskRow = statement<TaskId, TaskRow>('lock_task', (knex) =>
   knex('tasks').select('*').where('id', param('task_id')).forUpdate(),
 );
 
+const lockFreeTaskRow = statement<TaskId, TaskRow>('lock_free_task', (knex, engine) =>
+  passingOver(knex('tasks').select('*').where('id', param('task_id')), engine),
+);
 const selectTask = statement<TaskId, TaskRow>('select_task', (knex) =>
   knex('tasks').select('*').where('id', param('task_id')),
 );
@@ -24,6 +27,13 @@ const selectTask = statement<TaskId, TaskRow>('select_task', (knex) =>
 /** Locks the task's row and loads every current fact; undefined when there is no such task. */
 export async function lockTask(work: Work, taskId: string): Promise<TaskFacts | undefined> {
   const task = await lockTaskRow.first(work, { task_id: taskId });
+  await work.readClock();
+  return task && loadFacts(work, task);
+}
+
+/** The same, but undefined at once when another transaction holds the row. */
+export async function lockTaskUnlessHeld(work: Work, taskId: string): Promise<TaskFacts | undefined> {
+  const task = await lockFreeTaskRow.first(work, { task_id: taskId });
   return task && loadFacts(work, task);
 }
 
@@ -112,6 +122,23 @@ const selectEarlierOf = statement<{ waiting: string; lapsed: string }, { id: str
       .orderBy(['created_at', 'id'])
       .limit(1),
 );
+
+const lockFreeWaiting = statement<{ now: Instant }, { id: string }>('lock_free_waiting', (knex, engine) =>
+  passingOver(
+    knex('tasks')
+      .select('id')
+      .where('status', 'PENDING')
+      .where('authorization_expires_at', '>', param('now'))
+      .orderBy(['created_at', 'id'])
+      .limit(1),
+    engine,
+  ),
+);
+
+/** The next waiting task that no other transaction holds: devices do not queue up behind one row. */
+export async function findFreeWaiting(work: Work): Promise<string | undefined> {
+  return (await lockFreeWaiting.first(work, { now: work.now }))?.id;
+}
 
 /** The task to hand out next: earliest created, then smallest id, of those waiting or lapsed and still authorized. */
 export async function findNextClaimable(source: Source, now: Instant): Promise<string | undefined> {

@@ -24,7 +24,7 @@ export interface TestDatabase {
  */
 export async function openTestDatabase(clock: SettableClock = settableClock()): Promise<TestDatabase> {
   const dataDir = mkdtempSync(path.join(tmpdir(), 'cmbuyer-test-'));
-  const server = process.env.CMBUYER_TEST_POSTGRES_URL;
+  const server = process.env.TEST_DATABASE_URL ?? process.env.CMBUYER_TEST_POSTGRES_URL;
   const postgres = server ? await createPostgresDatabase(server) : undefined;
   const open = () => openDatabase({ dataDir, clock, url: postgres?.url });
   const database = open();

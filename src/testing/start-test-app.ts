@@ -150,7 +150,6 @@ export async function startTestApp(settings: Record<string, string> = {}): Promi
   const database = opened.database;
   const app = await buildApp({
     database: failingWhile(outage, database),
-    clock,
     config,
     log,
     checkResponses: true,

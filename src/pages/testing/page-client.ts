@@ -23,7 +23,6 @@ export async function openPageServer(): Promise<PageServer> {
   const config = { ...readConfig({ CMBUYER_LOG_LEVEL: 'silent' }), dataDir: facts.dataDir };
   const app = await buildApp({
     database: facts.database,
-    clock: facts.clock,
     config,
     log: pino({ level: process.env.PAGE_TEST_LOG ?? 'silent' }),
     checkResponses: true,

@@ -1,0 +1,181 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import createKnex, { type Knex } from 'knex';
+import { type Client, types } from 'pg';
+import type { Instant } from '../clock';
+import { ConfigError } from '../config';
+import type { Connection, Database, DatabaseOptions, Work } from './database';
+import { migrationSource, migrationsOf } from './migrations';
+import { BUSY_WAIT_MS, isBusy, isTransient, unavailable } from './outages';
+
+/** Connections of one process: claims peak between 5 and 10 on two cores, and several processes share the server. */
+const POOL_SIZE = 10;
+/** A call waits this long for a free connection before it is refused. */
+const POOL_WAIT_MS = 5_000;
+/** Bounds on the server: a lock is never waited for longer than a write waits at all; nothing stays open idle. */
+const SESSION = [
+  `set lock_timeout = ${BUSY_WAIT_MS}`,
+  'set statement_timeout = 15000',
+  'set idle_in_transaction_session_timeout = 10000',
+  `set timezone = 'UTC'`,
+].join('; ');
+/** A paused server answers nothing at all; then the driver gives up. */
+const SILENCE_MS = 20_000;
+/** Any number, the same in every process: whoever holds it migrates. */
+const MIGRATION_LOCK = 7_306_001;
+
+/** PostgreSQL 14 or later, reached by any number of processes. */
+export function openPostgres(url: string, { clock, busyWaitMs = BUSY_WAIT_MS }: DatabaseOptions): Database {
+  const knex = createKnex(settings(url, { max: POOL_SIZE, session: SESSION, query_timeout: SILENCE_MS }));
+  // A migration may take longer than any request: it has no limits of its own.
+  const migrator = createKnex(settings(url, { max: 2 }));
+
+  async function instant(connection: Connection): Promise<Instant> {
+    if (clock) return clock.now();
+    const [row] = await connection.rows('now', 'select clock_timestamp()::timestamptz(3) as now', []);
+    return (row as { now: Instant }).now;
+  }
+
+  /** One transaction; whether its COMMIT was already on its way decides whether it may be tried again. */
+  async function once<T>(verb: (work: Work) => Promise<T>, progress: { committing: boolean }): Promise<T> {
+    return knex.transaction(async (trx) => {
+      const raw: WatchedClient = await trx.client.acquireConnection();
+      const connection = connectionOn(knex, raw);
+      const work: Work = {
+        trx,
+        connection,
+        now: await instant(connection),
+        async readClock() {
+          work.now = await instant(connection);
+        },
+      };
+      const value = await verb(work);
+      // After a swallowed error PostgreSQL answers COMMIT with a rollback, and nobody would notice.
+      if (raw.transactionStatus === 'E') throw new Error('a statement of this transaction failed unnoticed');
+      progress.committing = true;
+      return value;
+    });
+  }
+
+  return {
+    engine: 'postgres',
+    read: { knex, connection: pooled(knex) },
+    async write(verb) {
+      const deadline = Date.now() + busyWaitMs;
+      for (let delay = 2; ; delay = Math.min(delay * 2, 200)) {
+        const progress = { committing: false };
+        try {
+          return await once(verb, progress);
+        } catch (error) {
+          if (!isTransient(error)) throw error;
+          const mayRepeat = isBusy(error) || !progress.committing;
+          if (!mayRepeat || Date.now() >= deadline) throw unavailable(error);
+          await sleep(delay * (0.5 + Math.random()));
+        }
+      }
+    },
+    snapshot: (read) =>
+      knex.transaction(
+        async (trx) =>
+          read({ knex: trx, connection: connectionOn(knex, await trx.client.acquireConnection()) }),
+        { isolationLevel: 'repeatable read', readOnly: true },
+      ),
+    now: () => instant(pooled(knex)),
+    ...migrationsOf(migrator, (run) => holdingMigrationLock(url, run)),
+    async close() {
+      await knex.destroy();
+      await migrator.destroy();
+    },
+  };
+}
+
+interface PoolSettings {
+  max: number;
+  session?: string;
+  query_timeout?: number;
+}
+
+function settings(url: string, { max, session, query_timeout }: PoolSettings): Knex.Config {
+  return {
+    client: 'pg',
+    compileSqlOnError: false,
+    acquireConnectionTimeout: POOL_WAIT_MS,
+    connection: {
+      connectionString: url,
+      application_name: 'cmbuyer',
+      connectionTimeoutMillis: POOL_WAIT_MS,
+      keepAlive: true,
+      ...(query_timeout && { query_timeout }),
+      types: { getTypeParser: typeParser },
+    } as Knex.PgConnectionConfig,
+    pool: {
+      min: 0,
+      max,
+      afterCreate(raw: WatchedClient, done: (error: Error | null, raw: unknown) => void) {
+        watchTransaction(raw);
+        if (session === undefined) done(null, raw);
+        else raw.query(session, (error) => done(error, raw));
+      },
+    },
+    migrations: { migrationSource },
+  };
+}
+
+type WatchedClient = Client & { transactionStatus?: string; connection: NodeJS.EventEmitter };
+
+/** The server says after every statement how its transaction stands: idle, in one, or in a failed one (`E`). */
+function watchTransaction(raw: WatchedClient): void {
+  raw.connection.on('readyForQuery', ({ status }: { status: string }) => {
+    raw.transactionStatus = status;
+  });
+}
+
+function connectionOn(builder: Knex, raw: WatchedClient): Connection {
+  return {
+    engine: 'postgres',
+    builder,
+    rows: async (name, text, values) => (await raw.query({ name, text, values })).rows,
+    change: async (name, text, values) => (await raw.query({ name, text, values })).rowCount ?? 0,
+  };
+}
+
+/** Each read on any free connection. */
+function pooled(knex: Knex): Connection {
+  return {
+    engine: 'postgres',
+    builder: knex,
+    async rows(name, text, values) {
+      const raw: WatchedClient = await knex.client.acquireConnection();
+      try {
+        return (await raw.query({ name, text, values })).rows;
+      } finally {
+        await knex.client.releaseConnection(raw);
+      }
+    },
+    change: () => Promise.reject(new Error('a reader does not write')),
+  };
+}
+
+/** An advisory lock of one session: the server frees it when that session ends, however it ends. */
+async function holdingMigrationLock<T>(url: string, run: () => Promise<T>): Promise<T> {
+  const knex = createKnex(settings(url, { max: 1 }));
+  try {
+    await knex.raw('select pg_advisory_lock(?)', [MIGRATION_LOCK]).catch((error) => {
+      if (!isTransient(error) && !/^(28|3D)/.test(String(error?.code))) throw error;
+      throw new ConfigError(
+        `CMBUYER_DATABASE_URL names a PostgreSQL that cannot be used (${error.code ?? error.message}), for example CMBUYER_DATABASE_URL=postgresql://cmbuyer@localhost/cmbuyer`,
+      );
+    });
+    return await run();
+  } finally {
+    await knex.destroy();
+  }
+}
+
+const INT8 = 20;
+const TIMESTAMPTZ = 1184;
+
+function typeParser(oid: number, format?: 'text' | 'binary'): (value: string) => unknown {
+  if (oid === INT8) return Number;
+  if (oid === TIMESTAMPTZ) return (value) => new Date(value).toISOString();
+  return types.getTypeParser(oid, format as 'text');
+}
