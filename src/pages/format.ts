@@ -129,7 +129,8 @@ export function formatSpan(milliseconds: number, language: Language): string {
 
 /** An id shortened in the middle; ids up to 18 characters stay whole. */
 export function shortId(id: string): string {
-  return id.length <= 18 ? id : `${id.slice(0, 8)}…${id.slice(-6)}`;
+  const letters = [...id];
+  return letters.length <= 18 ? id : `${letters.slice(0, 8).join('')}…${letters.slice(-6).join('')}`;
 }
 
 /** Bytes for people, `312 KB`. */

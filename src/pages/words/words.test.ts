@@ -48,3 +48,8 @@ test('the views say only words that there are', () => {
 test('a text that fills a place is never searched for places again', () => {
   expect(speaker('en').say('devices.edit_title', { label: '{label}$&' })).toBe('Device "{label}$&"');
 });
+
+test('a text that turns the direction of writing turns nothing but itself', () => {
+  const label = '\u202ecba';
+  expect(speaker('en').say('devices.edit_title', { label })).toBe('Device "\u2068\u202ecba\u2069"');
+});

@@ -20,8 +20,13 @@ export interface Speaker {
 
 function fill(text: string, values: WordValues): string {
   return text.replace(/\{(\w+)\}/g, (place, key: string) =>
-    Object.hasOwn(values, key) ? String(values[key]) : place,
+    Object.hasOwn(values, key) ? isolate(String(values[key])) : place,
   );
+}
+
+/** Keeps marks that turn the direction of writing from turning the sentence around them. */
+function isolate(value: string): string {
+  return /[\u202a-\u202e\u2066-\u2069]/.test(value) ? `\u2068${value}\u2069` : value;
 }
 
 /** Speaks one language's dictionary. */
