@@ -1,6 +1,12 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import BetterSqlite from 'better-sqlite3';
 import { v7 as uuidv7 } from 'uuid';
 import { allFacts } from '../testing/all-facts';
 import { type EveryFact, makeEveryFact } from '../testing/every-fact';
+import { openTestDatabase } from '../testing/open-test-database';
 import { openPurchase, type Purchase } from '../testing/purchase';
 import {
   type CheckReport,
@@ -10,7 +16,7 @@ import {
   describeReport,
   FACT_CHECKS,
 } from './check-facts';
-import type { Database, Work } from './database';
+import { type Database, openDatabase, type Work } from './database';
 
 let purchase: Purchase;
 let database: Database;
@@ -538,5 +544,84 @@ describe('checkFacts', () => {
       '... and 50 more of the same kinds',
       `${report.facts} facts checked, 250 findings`,
     ]);
+  });
+});
+
+describe('cmbuyer check', () => {
+  function run(args: string[], settings: Record<string, string>) {
+    const command = ['--import', 'tsx', path.join(__dirname, '..', 'main.ts'), 'check', ...args];
+    const { status, stdout, stderr } = spawnSync(process.execPath, command, {
+      encoding: 'utf8',
+      env: { ...process.env, CMBUYER_DATABASE_URL: '', ...settings },
+    });
+    return { status, stdout, stderr };
+  }
+
+  /** The same database from outside, while this process has it open. */
+  function ourSettings(): Record<string, string> {
+    const { filename, connectionString } = database.read.knex.client.config.connection;
+    return database.engine === 'postgres'
+      ? { CMBUYER_DATABASE_URL: connectionString }
+      : { CMBUYER_DATA_DIR: path.dirname(filename) };
+  }
+
+  const setTotal = (total_cents: number) =>
+    database.write(({ trx }) =>
+      trx('order_submissions').where('task_id', facts.ordered.task_id).update({ total_cents }),
+    );
+
+  it('ends with 0 beside a running server whose facts agree', () => {
+    const { status, stdout, stderr } = run([], ourSettings());
+    expect([status, stderr]).toEqual([0, '']);
+    expect(stdout).toMatch(/^\d+ facts checked, nothing wrong\n$/);
+  });
+
+  it('ends with 1 and a line for each finding, or one JSON object', async () => {
+    await setTotal(9_001);
+    const lines = run([], ourSettings());
+    const json = run(['--json'], ourSettings());
+    await setTotal(9_000);
+    expect(lines).toMatchObject({ status: 1, stderr: '' });
+    expect(lines.stdout.split('\n')).toEqual([
+      expect.stringMatching(
+        /^submissions-keep-the-limits task_id=\S+ submission_id=\S+: seen 2 at 5000, 9001/,
+      ),
+      expect.stringMatching(/^\d+ facts checked, 1 finding$/),
+      '',
+    ]);
+    expect(json).toMatchObject({ status: 1, stderr: '' });
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      count: 1,
+      findings: [{ check: 'submissions-keep-the-limits', ids: { task_id: facts.ordered.task_id } }],
+    });
+  });
+
+  it('refuses where there is no database, and makes none', () => {
+    const nowhere = path.join(tmpdir(), `cmbuyer-test-${uuidv7()}`);
+    expect(run([], { CMBUYER_DATA_DIR: nowhere })).toEqual({
+      status: 1,
+      stdout: '',
+      stderr: `cmbuyer: CMBUYER_DATA_DIR: there is no database in ${nowhere} to check\n`,
+    });
+    expect(existsSync(nowhere)).toBe(false);
+  });
+});
+
+describe('checkDatabase', () => {
+  it('refuses a database of an older version, and one without tables', async () => {
+    const opened = await openTestDatabase();
+    await opened.database.migrateDown();
+    await expect(checkDatabase(opened.database)).rejects.toThrow(
+      /^the database was made by an older version \(0002-\S+ is missing\); run "cmbuyer migrate up" first$/,
+    );
+    await opened.close();
+
+    const dataDir = mkdtempSync(path.join(tmpdir(), 'cmbuyer-test-'));
+    const file = path.join(dataDir, 'cmbuyer.sqlite');
+    new BetterSqlite(file).exec('create table t (x)').close();
+    const empty = openDatabase({ dataDir });
+    await expect(checkDatabase(empty)).rejects.toThrow(/^the database is empty; "cmbuyer migrate up"/);
+    await empty.close();
+    rmSync(dataDir, { recursive: true });
   });
 });
