@@ -155,6 +155,100 @@ describe('readConfig', () => {
     },
   );
 
+  describe('CMBUYER_IMAGE_STORE_URL', () => {
+    const read = (value: string, env: Record<string, string> = {}) =>
+      readConfig({ CMBUYER_IMAGE_STORE_URL: value, ...env }).imageStore;
+    const plain = {
+      bucket: 'pictures',
+      prefix: '',
+      region: 'us-east-1',
+      endpoint: undefined,
+      pathStyle: false,
+    };
+
+    it.each<[string, Config['imageStore']]>([
+      ['', undefined],
+      ['s3://pictures', plain],
+      ['s3://pictures/', plain],
+      ['s3://pictures/a', { ...plain, prefix: 'a/' }],
+      ['s3://pictures/a/b.c_d-9/', { ...plain, prefix: 'a/b.c_d-9/' }],
+      ['s3://pictures?region=eu-central-1', { ...plain, region: 'eu-central-1' }],
+      [
+        's3://pictures/a?endpoint=http://127.0.0.1:9000&region=us-west-2&path_style=true',
+        {
+          bucket: 'pictures',
+          prefix: 'a/',
+          region: 'us-west-2',
+          endpoint: 'http://127.0.0.1:9000',
+          pathStyle: true,
+        },
+      ],
+      [
+        's3://p.q-r/?endpoint=https://s3.test/x',
+        { ...plain, bucket: 'p.q-r', endpoint: 'https://s3.test/x' },
+      ],
+    ])('takes %j', (value, location) => expect(read(value)).toEqual(location));
+
+    it('takes the region from the variables of AWS when the address names none', () => {
+      expect(read('s3://pictures', { AWS_DEFAULT_REGION: 'eu-west-2' })?.region).toBe('eu-west-2');
+      const both = { AWS_REGION: 'eu-west-1', AWS_DEFAULT_REGION: 'eu-west-2' };
+      expect(read('s3://pictures', both)?.region).toBe('eu-west-1');
+      expect(read('s3://pictures?region=eu-west-3', both)?.region).toBe('eu-west-3');
+      expect(refused({ CMBUYER_IMAGE_STORE_URL: 's3://pictures', AWS_REGION: 'no region' })).toMatch(
+        /^CMBUYER_IM/,
+      );
+    });
+
+    it.each([
+      ' ',
+      'pictures',
+      '/var/lib/pictures',
+      'file:///var/lib/pictures',
+      'https://pictures.s3.amazonaws.com',
+      's3:pictures',
+      's3://',
+      's3:///a',
+      's3://Pictures',
+      's3://p',
+      's3://pictures:9000',
+      's3://a-key:a-secret@pictures',
+      's3://a-key@pictures/x',
+      's3://pictures/a//b',
+      's3://pictures/a b',
+      ' s3://pictures',
+      's3://pictures/图',
+      's3://pictures/a%2Fb',
+      `s3://pictures/${'a'.repeat(512)}`,
+      's3://pictures#a-secret',
+      's3://pictures?region=',
+      's3://pictures?region=a&region=b',
+      's3://pictures?region=eu west',
+      's3://pictures?endpoint=',
+      's3://pictures?endpoint=127.0.0.1:9000',
+      's3://pictures?endpoint=http://a-key:a-secret@127.0.0.1:9000',
+      's3://pictures?endpoint=ftp://127.0.0.1',
+      's3://pictures?path_style=yes',
+      's3://pictures?secret_access_key=a-secret',
+      's3://pictures\n',
+      's3://pictures\0',
+    ])('refuses %j in one line with an example, and does not repeat it', (value) => {
+      const message = refused({ CMBUYER_IMAGE_STORE_URL: value });
+      expect(message).toMatch(
+        /^CMBUYER_IMAGE_STORE_URL must be .*, for example CMBUYER_IMAGE_STORE_URL=s3:\S+$/,
+      );
+      expect(message).not.toContain('a-secret');
+    });
+
+    it('refuses half of a pair of credentials, and shows neither', () => {
+      for (const half of ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY']) {
+        const message = refused({ CMBUYER_IMAGE_STORE_URL: 's3://pictures', [half]: 'a-secret' });
+        expect(message).toMatch(/^CMBUYER_IMAGE_STORE_URL needs both .*, for example .*$/);
+        expect(message).not.toContain('a-secret');
+        expect(readConfig({ [half]: 'a-secret' }).imageStore).toBeUndefined();
+      }
+    });
+  });
+
   it('says everything in one line', () => {
     for (const [name, , , values] of texts) {
       for (const value of values) expect(refused({ [name]: value })).not.toMatch(/[\r\n]/);

@@ -7,6 +7,8 @@ export interface Config {
   dataDir: string;
   /** Empty: SQLite in the data directory. */
   databaseUrl: string;
+  /** Absent: pictures lie in the data directory. */
+  imageStore?: S3Location;
   claimLeaseSeconds: number;
   runLeaseSeconds: number;
   deviceHeartbeatTtlSeconds: number;
@@ -17,6 +19,18 @@ export interface Config {
   logLevel: string;
   adminUsername: string;
   adminPassword: string;
+}
+
+/** Where pictures lie in an S3-compatible store; its credentials are the AWS library's own business. */
+export interface S3Location {
+  bucket: string;
+  /** Empty, or ending in a slash. */
+  prefix: string;
+  region: string;
+  /** Absent: AWS itself. */
+  endpoint?: string;
+  /** The bucket stands in the path, not in the host name. */
+  pathStyle: boolean;
 }
 
 /** A wrong setting: its message is the one line an operator needs. */
@@ -53,6 +67,7 @@ export function readConfig(env: Environment): Config {
       'empty (SQLite in the data directory) or a PostgreSQL address',
       'postgresql://cmbuyer@localhost/cmbuyer',
     ),
+    imageStore: imageStore(env),
     claimLeaseSeconds: integer(env, 'CMBUYER_CLAIM_LEASE_SECONDS', 600, 5, 3600),
     runLeaseSeconds: integer(env, 'CMBUYER_RUN_LEASE_SECONDS', 90, 5, 900),
     deviceHeartbeatTtlSeconds: integer(env, 'CMBUYER_DEVICE_HEARTBEAT_TTL_SECONDS', 120, 5, 900),
@@ -128,10 +143,64 @@ function flag(env: Environment, name: string): boolean {
 function password(env: Environment): string {
   const value = (env.CMBUYER_ADMIN_PASSWORD ?? '').normalize('NFC');
   const length = [...value].length;
-  if (length !== 0 && (length < 12 || length > 128)) {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: no login takes them; one read from a file may end in a newline
+  const hasControl = /[\u0000-\u001F\u007F-\u009F]/.test(value);
+  if (hasControl || (length !== 0 && (length < 12 || length > 128))) {
     throw new ConfigError(
-      'CMBUYER_ADMIN_PASSWORD must be empty or 12 to 128 characters, for example CMBUYER_ADMIN_PASSWORD=correct-horse-battery',
+      'CMBUYER_ADMIN_PASSWORD must be empty or 12 to 128 characters without line breaks, for example CMBUYER_ADMIN_PASSWORD=correct-horse-battery',
     );
   }
   return value;
+}
+
+/** Never shows the value: someone may have written a secret into it. */
+function imageStore(env: Environment): S3Location | undefined {
+  const name = 'CMBUYER_IMAGE_STORE_URL';
+  const value = env[name] ?? '';
+  if (value === '') return undefined;
+  const location = s3Location(value, env.AWS_REGION || env.AWS_DEFAULT_REGION || 'us-east-1');
+  if (!location) {
+    throw new ConfigError(
+      `${name} must be empty (pictures in the data directory) or s3://bucket/prefix with region, endpoint and path_style where needed and without credentials, for example ${name}=s3://pictures/cmbuyer?endpoint=http://127.0.0.1:9000&region=us-east-1&path_style=true`,
+    );
+  }
+  if (Boolean(env.AWS_ACCESS_KEY_ID) !== Boolean(env.AWS_SECRET_ACCESS_KEY)) {
+    throw new ConfigError(
+      `${name} needs both or neither of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, for example ${name}=s3://pictures AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=...`,
+    );
+  }
+  return location;
+}
+
+const BUCKET = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
+/** What needs no encoding in a key; 512 leave room for the picture's own name. */
+const PREFIX = /^(?!.{512})([A-Za-z0-9!_.*'()-]+\/)*$/;
+const REGION = /^[a-z0-9-]{1,40}$/;
+
+function s3Location(value: string, defaultRegion: string): S3Location | undefined {
+  // Characters that the parser would drop silently are refused.
+  const url = /^[!-~]+$/.test(value) && URL.canParse(value) ? new URL(value) : undefined;
+  if (url?.protocol !== 's3:' || url.username || url.password || url.port || url.hash) return undefined;
+  const names = [...url.searchParams.keys()];
+  const isKnown = (each: string) => ['endpoint', 'region', 'path_style'].includes(each);
+  if (!names.every(isKnown) || new Set(names).size < names.length) return undefined;
+
+  const prefix = url.pathname.replace(/^\/|\/$/g, '').replace(/.$/, '$&/');
+  const region = url.searchParams.get('region') ?? defaultRegion;
+  const endpoint = url.searchParams.get('endpoint') ?? undefined;
+  const pathStyle = url.searchParams.get('path_style') ?? 'false';
+  const isSound =
+    BUCKET.test(url.hostname) &&
+    PREFIX.test(prefix) &&
+    REGION.test(region) &&
+    (endpoint === undefined || isEndpoint(endpoint)) &&
+    /^(true|false)$/.test(pathStyle);
+  return isSound
+    ? { bucket: url.hostname, prefix, region, endpoint, pathStyle: pathStyle === 'true' }
+    : undefined;
+}
+
+function isEndpoint(value: string): boolean {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  return /^https?:$/.test(url?.protocol ?? '') && !/[@?#\s]/.test(value);
 }
