@@ -144,16 +144,19 @@ describe('readConfig', () => {
     });
   });
 
-  it.each([['x'.repeat(11)], ['x'.repeat(129)], ['😀'.repeat(11)], ['e\u0301'.repeat(11)]])(
-    'refuses CMBUYER_ADMIN_PASSWORD of a wrong length without showing it: %j',
-    (value) => {
-      const message = refused({ CMBUYER_ADMIN_PASSWORD: value });
-      expect(message).toBe(
-        'CMBUYER_ADMIN_PASSWORD must be empty or 12 to 128 characters, for example CMBUYER_ADMIN_PASSWORD=correct-horse-battery',
-      );
-      expect(message).not.toContain(value);
-    },
-  );
+  it.each([
+    ['x'.repeat(11)],
+    ['x'.repeat(129)],
+    ['first line\nsecond line'],
+    ['😀'.repeat(11)],
+    ['e\u0301'.repeat(11)],
+  ])('refuses CMBUYER_ADMIN_PASSWORD without showing it: %j', (value) => {
+    const message = refused({ CMBUYER_ADMIN_PASSWORD: value });
+    expect(message).toBe(
+      'CMBUYER_ADMIN_PASSWORD must be empty or 12 to 128 characters without line breaks, for example CMBUYER_ADMIN_PASSWORD=correct-horse-battery',
+    );
+    expect(message).not.toContain(value);
+  });
 
   describe('CMBUYER_IMAGE_STORE_URL', () => {
     const read = (value: string, env: Record<string, string> = {}) =>
