@@ -46,8 +46,8 @@ describe('openImageStore', () => {
 
   it('opens while the S3 store is out of reach, which then refuses SERVICE_UNAVAILABLE', async () => {
     const store = await openS3('http://127.0.0.1:9');
-    for (const attempt of [store.put(image), store.read(image.sha256)]) {
-      expect(await refusalOf(attempt)).toMatchObject({
+    for (const attempt of [() => store.put(image), () => store.read(image.sha256)]) {
+      expect(await refusalOf(attempt())).toMatchObject({
         code: 'SERVICE_UNAVAILABLE',
         cause: { message: expect.stringContaining('ECONNREFUSED') },
       });
