@@ -1,10 +1,13 @@
 #!/usr/bin/env node
+import { existsSync } from 'node:fs';
 import { Command } from 'commander';
 import { createAdmin } from './access/create-first-admin';
 import { ConfigError, readConfig } from './config';
 import { Refusal } from './contract/errors';
 import { startServer } from './serve';
+import { checkDatabase, describeReport } from './store/check-facts';
 import { type Database, openDatabase } from './store/database';
+import { describeCopy, migrateData, sqliteFileOf } from './store/migrate-data';
 
 const program = new Command('cmbuyer').description(
   'Decides which phone may buy what, exactly once, and keeps the proof. It never pays.',
@@ -53,6 +56,34 @@ migrate
   );
 
 program
+  .command('check')
+  .description('look for facts that contradict each other; only reads, also beside running servers')
+  .option('--json', 'print one JSON object instead of lines')
+  .action(async ({ json }: { json?: boolean }) => {
+    const { databaseUrl, dataDir } = readConfig(process.env);
+    if (databaseUrl === '' && !existsSync(sqliteFileOf(dataDir))) {
+      throw new ConfigError(`CMBUYER_DATA_DIR: there is no database in ${dataDir} to check`);
+    }
+    await withDatabase(async (database) => {
+      const report = await checkDatabase(database);
+      console.log(json ? JSON.stringify(report) : describeReport(report).join('\n'));
+      if (report.count > 0) process.exitCode = 1;
+    });
+  });
+
+program
+  .command('migrate-data')
+  .description('copy all facts of an SQLite file into the empty PostgreSQL database of CMBUYER_DATABASE_URL')
+  .requiredOption('--from <path>', 'the SQLite file, or the data directory that holds it')
+  .action(({ from }: { from: string }) =>
+    withDatabase(async (database) => {
+      const { dataDir, imageStore } = readConfig(process.env);
+      const copied = await migrateData(from, database);
+      console.log(describeCopy(copied, from, { dataDir, bucket: imageStore?.bucket }).join('\n'));
+    }),
+  );
+
+program
   .command('admin')
   .description('admins')
   .command('create')
@@ -83,14 +114,22 @@ program
   });
 
 program.parseAsync().catch((error: unknown) => {
-  const isForPeople = error instanceof ConfigError || error instanceof Refusal;
-  console.error(isForPeople ? `cmbuyer: ${explain(error)}` : error);
+  const line = explain(error);
+  console.error(line === undefined ? error : `cmbuyer: ${line}`);
   process.exitCode = 1;
 });
 
-function explain(error: ConfigError | Refusal): string {
+/** What the driver says of a PostgreSQL that is not there, does not let us in or has no such database. */
+const NO_DATABASE = /^(ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|EHOSTUNREACH|28|3D000)/;
+
+/** The one line for people; undefined for what only a stack trace explains. */
+function explain(error: unknown): string | undefined {
   if (error instanceof ConfigError) return error.message;
-  return error.code === 'DUPLICATE_USERNAME' ? 'that username is taken' : error.code;
+  if (error instanceof Refusal)
+    return error.code === 'DUPLICATE_USERNAME' ? 'that username is taken' : error.code;
+  const code = String((error as { code?: unknown } | undefined)?.code);
+  if (!NO_DATABASE.test(code)) return undefined;
+  return `CMBUYER_DATABASE_URL names a database that cannot be used (${code}), for example CMBUYER_DATABASE_URL=postgresql://cmbuyer@localhost/cmbuyer`;
 }
 
 async function withDatabase(command: (database: Database) => Promise<void>): Promise<void> {
