@@ -546,6 +546,22 @@ describe('claimNextTask', () => {
       expect(await noTaskRecords()).toEqual([]);
     });
 
+    it('is forgotten after 24 h with its token: another key may bring it', async () => {
+      const { token_hash, ...request } = purchase.claimRequest(purchase.phone);
+      await purchase.poll(purchase.phone, { ...request, token_hash });
+      purchase.clock.advance(DAY_MS - 1);
+      await purchase.pending();
+      await purchase.beat(purchase.phone);
+      const again = { ...purchase.claimRequest(purchase.phone), token_hash };
+      await expectRefusal(purchase.database, 'CLAIM_TOKEN_REUSED', () =>
+        purchase.poll(purchase.phone, again),
+      );
+
+      purchase.clock.advance(1);
+      await purchase.beat(purchase.phone);
+      expect(await purchase.poll(purchase.phone, again)).toMatchObject({ replayed: false });
+    });
+
     it('keeps at most the newest 256 records of a device over 10,000 polls', async () => {
       // A twentieth is enough where each statement is a round trip.
       const chunks = purchase.database.engine === 'sqlite' ? 20 : 1;

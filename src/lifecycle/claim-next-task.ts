@@ -67,7 +67,7 @@ export async function claimNextTask(
 /** A "no task" older than a day is as good as unsaid. */
 async function isStillKnown(work: Work, record: IdempotencyRow): Promise<boolean> {
   if (record.outcome !== 'NO_TASK') return true;
-  if (addSeconds(record.created_at, NO_TASK_KEPT_SECONDS) > work.now) return true;
+  if (record.created_at > noTaskHorizon(work)) return true;
   await forgetNoTask(work, record);
   return false;
 }
@@ -82,8 +82,14 @@ async function replay(work: Work, record: IdempotencyRow): Promise<ClaimOutcome>
   return { held, replayed: true };
 }
 
+/** What was answered "no task" up to here is as good as unsaid. */
+function noTaskHorizon(work: Work): string {
+  return addSeconds(work.now, -NO_TASK_KEPT_SECONDS);
+}
+
 async function isKnownToken(work: Work, tokenHash: string): Promise<boolean> {
-  return (await findClaimByToken(work, tokenHash)) !== undefined || (await isNoTaskToken(work, tokenHash));
+  if ((await findClaimByToken(work, tokenHash)) !== undefined) return true;
+  return isNoTaskToken(work, tokenHash, noTaskHorizon(work));
 }
 
 /** The device's own expired claim, if it may be taken anew; one whose permission ran out lapses instead. */
@@ -161,6 +167,6 @@ async function rememberNoTask(work: Work, actor: DeviceActor, request: ClaimRequ
     outcome: 'NO_TASK',
     token_hash: request.token_hash,
   });
-  await pruneNoTaskRecords(work, actor.device_id, addSeconds(work.now, -NO_TASK_KEPT_SECONDS));
+  await pruneNoTaskRecords(work, actor.device_id, noTaskHorizon(work));
   return { noTask: true, replayed: false };
 }

@@ -56,13 +56,14 @@ const insertRecord = statement<object>('insert_idempotency_record', (knex) =>
     ]),
   ),
 );
-const selectNoTaskToken = statement<{ token_hash: string }, { created_at: Instant }>(
+const selectNoTaskToken = statement<{ token_hash: string; after: Instant }, { created_at: Instant }>(
   'select_no_task_token',
   (knex) =>
     knex('idempotency_records')
       .select('created_at')
       .where('outcome', 'NO_TASK')
       .where('token_hash', param('token_hash'))
+      .where('created_at', '>', param('after'))
       .limit(1),
 );
 
@@ -84,9 +85,9 @@ export async function insertReplay(
   await insertRecord.run(work, { ...record, ...ownerOf(principal), created_at: work.now });
 }
 
-/** Whether a claim that found no task has already used this token. */
-export async function isNoTaskToken(work: Work, tokenHash: string): Promise<boolean> {
-  return (await selectNoTaskToken.first(work, { token_hash: tokenHash })) !== undefined;
+/** Whether a claim that found no task since an instant has already used this token. */
+export async function isNoTaskToken(work: Work, tokenHash: string, after: Instant): Promise<boolean> {
+  return (await selectNoTaskToken.first(work, { token_hash: tokenHash, after })) !== undefined;
 }
 
 function ownerOf({ user_id, device_id }: Principal): { user_id: string; device_id: string } {
