@@ -1,5 +1,5 @@
 import { Refusal } from '../contract/errors';
-import type { Database, Work } from '../store/database';
+import type { Work } from '../store/database';
 import { insertImage } from '../store/images';
 import type { ImageStore } from './image-store';
 import { type ImageLimits, normalizeImage } from './normalize-image';
@@ -13,7 +13,7 @@ export const REFERENCE_IMAGE_LIMITS: ImageLimits = { maxBytes: 10 * 1024 * 1024,
  * @throws Refusal PAYLOAD_TOO_LARGE, INVALID_IMAGE, SERVICE_UNAVAILABLE
  */
 export async function keepImage<T>(
-  { images }: { database: Database; images: ImageStore },
+  { images }: { images: ImageStore },
   upload: Buffer,
   write: (record: (work: Work) => Promise<string>) => Promise<T>,
   limits: ImageLimits = REFERENCE_IMAGE_LIMITS,

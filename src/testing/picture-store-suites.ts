@@ -257,7 +257,7 @@ export function describeKeepImage(kind: string, openPlace: () => Promise<Picture
       };
       const upload = await newUpload();
       const write = (record: Record) => here.database.write(record);
-      const sha256 = await keepImage({ ...here, images: cut }, upload, write);
+      const sha256 = await keepImage({ images: cut }, upload, write);
       await expectNothingLost(sha256);
       expect(await namesOf(sha256)).not.toEqual([]);
     });
@@ -273,7 +273,7 @@ export function describeKeepImage(kind: string, openPlace: () => Promise<Picture
         const calls = [one, two].map((fate, index) => {
           const { database, images } = processes[index] as Process;
           const steps = stepwise();
-          const ended = keepImage({ database, images: stepping(images, steps.step) }, upload, (record) =>
+          const ended = keepImage({ images: stepping(images, steps.step) }, upload, (record) =>
             steps.step(() =>
               database.write(async (work) => {
                 sha256 = await record(work);
