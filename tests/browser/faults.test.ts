@@ -1,4 +1,4 @@
-import type { Locator, Page } from 'playwright-core';
+import type { FileChooser, Locator, Page } from 'playwright-core';
 import { drawProduct } from '../../src/demo-pictures';
 import { openPageServer, PASSWORD, type PageServer } from '../../src/pages/testing/page-client';
 import { TestBrowser } from './browser';
@@ -297,6 +297,8 @@ describe('the keyboard alone', () => {
 
   it('leads from signing in to a started purchase', async () => {
     const page = await browser.open(server.origin);
+    // Asked for early: the browser must know of it before the key that opens the chooser.
+    const chosen = new Promise<FileChooser>((resolve) => page.once('filechooser', resolve));
     const type = async (label: string, text: string) => {
       await tabTo(page, field(page, label));
       await page.keyboard.insertText(text);
@@ -342,8 +344,8 @@ describe('the keyboard alone', () => {
     await tabTo(page, field(page, '下单前必须由人确认商品和价格'));
     await page.keyboard.press('Space');
     await tabTo(page, field(page, '选择图片'));
-    const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.keyboard.press('Enter')]);
-    await chooser.setFiles({
+    await page.keyboard.press('Enter');
+    await (await chosen).setFiles({
       name: 'mug.png',
       mimeType: 'image/jpeg',
       buffer: await drawProduct('cup', [9, 9, 9]),

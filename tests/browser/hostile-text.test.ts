@@ -50,11 +50,13 @@ describe('hostile text', () => {
   let server: PageServer;
   let browser: TestBrowser;
   let page: Page;
+  let office: Office;
 
   beforeAll(async () => {
     [server, browser] = await Promise.all([openPageServer(), TestBrowser.launch()]);
     page = await browser.open(server.origin, { width: 360, height: 800, phone: true });
     await bringSession(page, server);
+    office = await Office.enter(server.origin, 'boss', PASSWORD);
   });
   afterAll(async () => {
     await browser.close();
@@ -83,7 +85,6 @@ describe('hostile text', () => {
 
   it.each(hostile)('%s', async (name, text) => {
     const number = hostile.findIndex(([known]) => known === name);
-    const office = await Office.enter(server.origin, 'boss', PASSWORD);
     const wish = {
       title: text,
       keywords: text,

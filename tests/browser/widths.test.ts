@@ -1,3 +1,4 @@
+import path from 'node:path';
 import type { Page } from 'playwright-core';
 import { openPageServer, PASSWORD, type PageServer } from '../../src/pages/testing/page-client';
 import { audit } from './audit';
@@ -139,6 +140,9 @@ const pages: Record<string, (place: Place) => Promise<void>> = {
   },
 };
 
+const images = path.join(__dirname, '../../docs/images');
+const isUpdatingImages = process.env.CMBUYER_UPDATE_IMAGES === 'on';
+
 const desktop = { width: 1440, height: 900 };
 const phones = [
   { width: 390, height: 844 },
@@ -198,6 +202,30 @@ describe('every page, at every width, light and dark', () => {
     browser.check();
     return found;
   }
+
+  it('the pictures of the documentation', async () => {
+    const [wide, narrow] = windows.get(server)!;
+    const save = async (page: Page, name: string) => {
+      const picture = await page.screenshot(isUpdatingImages ? { path: path.join(images, name) } : {});
+      expect(picture.length).toBeGreaterThan(0);
+    };
+    for (const { page } of [wide!, narrow!]) await bringSession(page, server);
+
+    await wide!.page.goto('/admin/tasks');
+    for (const status of ['执行中', '已生成待付款订单']) {
+      await wide!.page.getByRole('row').filter({ hasText: status }).waitFor();
+    }
+    await save(wide!.page, 'task-list.png');
+    for (const [{ page }, name] of [
+      [wide!, 'task-detail.png'],
+      [narrow!, 'task-detail-phone.png'],
+    ] as const) {
+      await page.goto(`/admin/tasks/${tasks.running}`);
+      await page.getByRole('img', { name: '“陶瓷马克杯”的参考图' }).first().waitFor();
+      await save(page, name);
+    }
+    browser.check();
+  });
 
   it.each(Object.entries(pages))('%s', async (name, visit) => {
     if (name === 'a failure') browser.expectStatus(500);
