@@ -89,7 +89,7 @@ it('killed in a burst of claims it did each one whole or not at all, and its key
     const calls = burst.map((phone) => claimWith(server.address, phone).catch(() => undefined));
     // Killed at another moment each round: as soon as one is answered, or some milliseconds after they were sent.
     if (round % 2 === 0) await Promise.race(calls);
-    else await new Promise((next) => setTimeout(next, round * 3));
+    else await new Promise((next) => setTimeout(next, (round - 1) * 3));
     server.program.kill('SIGKILL');
     const answers = await Promise.all(calls);
     await server.program.ended;
