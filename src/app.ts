@@ -56,7 +56,11 @@ export async function buildApp({ database, config, log, checkResponses }: AppPar
   // One hop: the entry that our own proxy added is believed, whatever a client wrote before it.
   app.set('trust proxy', config.trustProxy ? 1 : false);
   app.get('/', (_request, response) => response.redirect(303, '/admin/'));
-  app.use(await buildPages(services, log));
+  const pages = await buildPages(services, log);
+  // A phone's call has no business with the pages' many routes.
+  app.use((request, response, next) =>
+    request.path.startsWith('/api/') ? next() : pages(request, response, next),
+  );
   app.use(api);
   return app;
 }

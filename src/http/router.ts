@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import addFormats from 'ajv-formats';
 import type { Request, RequestHandler, Response } from 'express';
-import { type Context, OpenAPIBackend } from 'openapi-backend';
+import { type Context, OpenAPIBackend, type OpenAPIRouter, type Operation } from 'openapi-backend';
 import type { Logger } from 'pino';
 import type { AdminActor, DeviceActor } from '../contract/actor';
 import type { Contract, ContractDocument, ContractOperation } from '../contract/document';
@@ -173,9 +173,7 @@ export async function buildRouter(options: {
     });
   }
   await backend.init();
-  // The library builds its operation list anew on every request; the contract does not change while it is served.
-  const operations = backend.router.getOperations();
-  backend.router.getOperations = () => operations;
+  const routes = rememberRoutes(backend.router);
 
   return async (request, response) => {
     const exchange: Exchange = {
@@ -188,7 +186,9 @@ export async function buildRouter(options: {
     };
     const isHead = request.method === 'HEAD';
     response.setHeader('X-Request-Id', exchange.requestId);
-    response.on('close', () => exchange.gone.abort());
+    response.on('close', () => {
+      if (!response.writableFinished) exchange.gone.abort();
+    });
     const routed = {
       method: isHead ? 'get' : request.method.toLowerCase(),
       path: request.path,
@@ -214,7 +214,7 @@ export async function buildRouter(options: {
     function fail(error: unknown, failed: ContractOperation | undefined): void {
       logFailure(log, error, exchange.requestId);
       const problem = problemOf(error, request, exchange.requestId);
-      const headers = headersOf(error, allowedMethods(request.path));
+      const headers = headersOf(error, allowedMethods(routes, request.path));
       if (!request.complete) response.setHeader('Connection', 'close');
       if (failed && checkResponse && problem.status !== 500) {
         try {
@@ -229,13 +229,50 @@ export async function buildRouter(options: {
       sendProblem(response, problem, headers, isHead);
     }
   };
+}
 
-  function allowedMethods(path: string): string[] {
-    const methods = operations
-      .filter(({ path: template }) => templatePattern(template).test(path))
-      .map(({ method }) => String(method).toUpperCase());
-    return methods.includes('GET') ? [...methods, 'HEAD'] : methods;
-  }
+interface Route {
+  operation: Operation;
+  method: string;
+  pattern: RegExp;
+}
+
+/**
+ * The library builds its operation list and all its patterns anew on every request; the contract does not change while
+ * it is served. What finds no route here goes the library's own way, which tells 404 from 405.
+ */
+function rememberRoutes(router: OpenAPIRouter): Route[] {
+  const operations = router.getOperations();
+  router.getOperations = () => operations;
+  const routes = operations
+    .map((operation) => ({
+      operation,
+      method: String(operation.method),
+      pattern: new RegExp(
+        `^${operation.path.replace(/[.*+?^$()|[\]\\]/g, '\\$&').replace(/\{[^}]+\}/g, '[^/]+')}$`,
+      ),
+    }))
+    .sort((a, b) => literalLength(b.operation.path) - literalLength(a.operation.path));
+  const match = router.matchOperation.bind(router) as OpenAPIRouter['matchOperation'];
+  router.matchOperation = (request: Parameters<typeof match>[0], strict?: boolean) => {
+    const found = routes.find(
+      ({ method, pattern }) => method === request.method && pattern.test(request.path),
+    );
+    return found ? found.operation : match(request, strict as true);
+  };
+  return routes;
+}
+
+/** The more of a template is spelled out, the closer it fits. */
+function literalLength(template: string): number {
+  return template.replace(/\{[^}]+\}/g, '').length;
+}
+
+function allowedMethods(routes: Route[], path: string): string[] {
+  const methods = routes
+    .filter(({ pattern }) => pattern.test(path))
+    .map(({ method }) => method.toUpperCase());
+  return methods.includes('GET') ? [...methods, 'HEAD'] : methods;
 }
 
 /** The library would compile three validators for every answer at each start; answers are held to the contract elsewhere. */
@@ -246,10 +283,6 @@ function withoutResponses(contract: Contract): ContractDocument {
       operation.responses = { '200': { description: 'An answer.' } };
   }
   return definition;
-}
-
-function templatePattern(template: string): RegExp {
-  return new RegExp(`^${template.replace(/\{[^}]+\}/g, '[^/]+').replace(/\./g, '\\.')}$`);
 }
 
 function send(
@@ -302,6 +335,8 @@ function mustNotRepeatHeaders(request: Request): void {
 
 /** 406 only where there is a body to negotiate about. */
 function mustAccept(request: Request, operation: ContractOperation): void {
+  const { accept } = request.headers;
+  if (accept === undefined || accept === '*/*') return;
   const types = Object.entries(operation.responses)
     .filter(([status]) => status.startsWith('2'))
     .flatMap(([, response]) => Object.keys(response.content ?? {}));
