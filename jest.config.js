@@ -4,7 +4,12 @@ const { shared } = require('./jest.shared.js');
 module.exports = {
   ...shared,
   testMatch: ['<rootDir>/{src,tests,migrations,scripts}/**/*.test.ts'],
-  testPathIgnorePatterns: ['/node_modules/', '<rootDir>/tests/browser/', '<rootDir>/tests/s3/'],
+  testPathIgnorePatterns: [
+    '/node_modules/',
+    '<rootDir>/tests/browser/',
+    '<rootDir>/tests/s3/',
+    '<rootDir>/tests/postgres/',
+  ],
   testTimeout: 60000,
   maxWorkers: 2,
 };

@@ -10,6 +10,7 @@ module.exports = {
     '<rootDir>/src/{store,lifecycle,access,media,http,pages}/**/*.test.ts',
     '<rootDir>/tests/http/**/*.test.ts',
     '<rootDir>/tests/postgres/**/*.test.ts',
+    '<rootDir>/tests/processes/**/*.test.ts',
     '<rootDir>/migrations/*.test.ts',
   ],
   testTimeout: 120000,
