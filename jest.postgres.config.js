@@ -9,7 +9,7 @@ module.exports = {
   testMatch: [
     '<rootDir>/src/{store,lifecycle,access,media,http,pages}/**/*.test.ts',
     '<rootDir>/tests/http/**/*.test.ts',
-    '<rootDir>/tests/postgres/**/*.test.ts',
+    '<rootDir>/tests/{postgres,processes}/**/*.test.ts',
     '<rootDir>/tests/processes/**/*.test.ts',
     '<rootDir>/migrations/*.test.ts',
   ],
