@@ -386,9 +386,9 @@ const BREAKS: Record<string, { by: Break; also?: string[] }[]> = {
   ],
   'submissions-are-under-their-permission': [
     {
-      by: ({ ordered, confirmed }) => [
+      by: ({ ordered, noOrder }) => [
         ...rebuilt('submission_reports', 'order_submissions'),
-        `update order_submissions set authorization_id = '${confirmed.authorization_id}' where task_id = '${ordered.task_id}'`,
+        `update order_submissions set authorization_id = '${noOrder.authorization_id}' where task_id = '${ordered.task_id}'`,
       ],
     },
   ],
@@ -451,13 +451,13 @@ const BREAKS: Record<string, { by: Break; also?: string[] }[]> = {
       by: () =>
         `update login_origins set last_success_at = '${database.engine === 'postgres' ? 'infinity' : '2026-02-30T08:00:00.000Z'}'`,
     },
-    ...(process.env.CMBUYER_TEST_POSTGRES_URL
+    ...(process.env.TEST_DATABASE_URL
       ? []
       : ['2026-03-02 08:00:00.000', '2026-03-02T08:00:00Z', '1772438400000', '', 'soon'].map((instant) => ({
           by: () => `update login_origins set last_success_at = '${instant}'`,
         }))),
   ],
-  'values-have-their-type': process.env.CMBUYER_TEST_POSTGRES_URL
+  'values-have-their-type': process.env.TEST_DATABASE_URL
     ? []
     : [
         { by: () => `update login_buckets set attempts = 1.5` },
@@ -485,7 +485,7 @@ describe('checkFacts', () => {
 
   it('has a change here that breaks each check', () => {
     const broken = Object.keys(BREAKS).filter((name) => BREAKS[name]!.length > 0);
-    const engineOnly = process.env.CMBUYER_TEST_POSTGRES_URL ? ['values-have-their-type'] : [];
+    const engineOnly = process.env.TEST_DATABASE_URL ? ['values-have-their-type'] : [];
     expect([...broken, ...engineOnly].sort()).toEqual(FACT_CHECKS.map(({ name }) => name).sort());
   });
 

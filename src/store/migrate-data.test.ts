@@ -15,7 +15,7 @@ import { checkDatabase, describeReport } from './check-facts';
 import { type Database, openDatabase } from './database';
 import { describeCopy, migrateData } from './migrate-data';
 
-const SERVER = process.env.CMBUYER_TEST_POSTGRES_URL;
+const SERVER = process.env.TEST_DATABASE_URL;
 
 let folder: string;
 /** An SQLite file in which every table is filled; tests take copies of it. */
@@ -27,13 +27,13 @@ let copies = 0;
 beforeAll(async () => {
   folder = mkdtempSync(path.join(tmpdir(), 'cmbuyer-test-'));
   full = path.join(folder, 'full.sqlite');
-  delete process.env.CMBUYER_TEST_POSTGRES_URL;
+  delete process.env.TEST_DATABASE_URL;
   const purchase = await openPurchase();
   await makeEveryFact(purchase);
   await purchase.database.read.knex.raw(`vacuum into '${full}'`);
   people = purchase;
   await purchase.close();
-  if (SERVER !== undefined) process.env.CMBUYER_TEST_POSTGRES_URL = SERVER;
+  if (SERVER !== undefined) process.env.TEST_DATABASE_URL = SERVER;
   bend(full, 'pragma journal_mode = wal');
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
