@@ -22,7 +22,7 @@ const requestSchemas = new Set(
     Object.values(operation.requestBody?.content ?? {}).map((media) => nameOf(media.schema.$ref ?? '')),
   ),
 );
-const freeForm = ['TaskEventDetail', 'OpenapiPart'];
+const freeForm = ['TaskEventDetail', 'OpenapiDocument', 'OpenapiPart'];
 
 /** Every schema of the document with a name to tell it by; `named` is true for a component itself. */
 function* schemas(): Generator<{ at: string; schema: ContractSchema; named: boolean }> {

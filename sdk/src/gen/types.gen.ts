@@ -1651,6 +1651,7 @@ export type OpenapiDocument = {
     openapi: string;
     info: OpenapiPart;
     paths: OpenapiPart;
+    [key: string]: unknown;
 };
 
 /**

@@ -1385,6 +1385,7 @@ export type OpenapiDocument = {
     openapi: string;
     info: OpenapiPart;
     paths: OpenapiPart;
+    [key: string]: unknown;
 };
 
 /**
