@@ -1,14 +1,13 @@
-import { addSeconds, type Instant } from '../clock';
+import { addSeconds } from '../clock';
 import type { DeviceActor } from '../contract/actor';
 import { Refusal } from '../contract/errors';
 import { endAttempt } from '../store/attempts';
 import { closeClaim, findClaimByToken, insertClaim } from '../store/claims';
-import { passingOver, type Work } from '../store/database';
+import type { Work } from '../store/database';
 import { findLiveAttempt, lockDevice } from '../store/devices';
 import type { TaskFacts } from '../store/facts';
 import { forgetNoTask, type IdempotencyRow, isNoTaskToken, pruneNoTaskRecords } from '../store/replays';
-import { param, statement } from '../store/statements';
-import { findFreeWaiting, findNextClaimable, lockTask, lockTaskUnlessHeld, moveTask } from '../store/tasks';
+import { findFree, findNextClaimable, lockTask, lockTaskUnlessHeld, moveTask } from '../store/tasks';
 import { isAuthorizationLive, isClaimable, isLeaseLive, readinessReasons } from './eligibility';
 import { getRecordedClaim, type LifecycleOutcome, viewOfLatest } from './held-task';
 import { type KeyedRequest, recall, remember } from './replay';
@@ -123,24 +122,6 @@ async function lockNextClaimable(work: Work): Promise<TaskFacts | undefined> {
       (await lockTaskUnlessHeld(work, next)) ?? (await lockTask(work, (await findFree(work)) ?? next));
     if (facts && isClaimable(facts, work.now)) return facts;
   }
-}
-
-const lockFreeLapsed = statement<{ now: Instant }, { id: string }>('lock_free_lapsed', (knex, engine) =>
-  passingOver(
-    knex('tasks')
-      .select('id')
-      .where('status', 'CLAIMED')
-      .where('lease_expires_at', '<=', param('now'))
-      .where('authorization_expires_at', '>', param('now'))
-      .orderBy(['created_at', 'id'])
-      .limit(1),
-    engine,
-  ),
-);
-
-/** The next task that no other transaction holds; a claim that has run out is as good as a task that waits. */
-async function findFree(work: Work): Promise<string | undefined> {
-  return (await findFreeWaiting(work)) ?? (await lockFreeLapsed.first(work, { now: work.now }))?.id;
 }
 
 async function open(

@@ -1,3 +1,4 @@
+import type { Knex } from 'knex';
 import { v7 as uuidv7 } from 'uuid';
 import type { Instant } from '../clock';
 import type { Actor } from '../contract/actor';
@@ -94,25 +95,30 @@ export async function findMoveAt(
   return (await selectMoveAt.first(source, { task_id: taskId, version }))?.type;
 }
 
-const selectWaiting = statement<{ now: Instant }, { id: string }>('select_waiting', (knex) =>
+const waiting = (knex: Knex) =>
   knex('tasks')
     .select('id')
     .where('status', 'PENDING')
     .where('authorization_expires_at', '>', param('now'))
     .orderBy(['created_at', 'id'])
-    .limit(1),
-);
-
-const selectLapsed = statement<{ now: Instant }, { id: string }>('select_lapsed', (knex) =>
+    .limit(1);
+const lapsed = (knex: Knex) =>
   knex('tasks')
-    .select('id', 'created_at')
+    .select('id')
     .where('status', 'CLAIMED')
     .where('lease_expires_at', '<=', param('now'))
     .where('authorization_expires_at', '>', param('now'))
     .orderBy(['created_at', 'id'])
-    .limit(1),
+    .limit(1);
+type Found = { id: string };
+const selectWaiting = statement<{ now: Instant }, Found>('select_waiting', waiting);
+const selectLapsed = statement<{ now: Instant }, Found>('select_lapsed', lapsed);
+const lockFreeWaiting = statement<{ now: Instant }, Found>('lock_free_waiting', (knex, engine) =>
+  passingOver(waiting(knex), engine),
 );
-
+const lockFreeLapsed = statement<{ now: Instant }, Found>('lock_free_lapsed', (knex, engine) =>
+  passingOver(lapsed(knex), engine),
+);
 const selectEarlierOf = statement<{ waiting: string; lapsed: string }, { id: string }>(
   'select_earlier_of',
   (knex) =>
@@ -123,21 +129,15 @@ const selectEarlierOf = statement<{ waiting: string; lapsed: string }, { id: str
       .limit(1),
 );
 
-const lockFreeWaiting = statement<{ now: Instant }, { id: string }>('lock_free_waiting', (knex, engine) =>
-  passingOver(
-    knex('tasks')
-      .select('id')
-      .where('status', 'PENDING')
-      .where('authorization_expires_at', '>', param('now'))
-      .orderBy(['created_at', 'id'])
-      .limit(1),
-    engine,
-  ),
-);
-
-/** The next waiting task that no other transaction holds: devices do not queue up behind one row. */
-export async function findFreeWaiting(work: Work): Promise<string | undefined> {
-  return (await lockFreeWaiting.first(work, { now: work.now }))?.id;
+/**
+ * The next task that no other transaction holds, so that devices do not queue up behind one row. A claim that has run
+ * out is as good as a task that waits.
+ */
+export async function findFree(work: Work): Promise<string | undefined> {
+  const free =
+    (await lockFreeWaiting.first(work, { now: work.now })) ??
+    (await lockFreeLapsed.first(work, { now: work.now }));
+  return free?.id;
 }
 
 /** The task to hand out next: earliest created, then smallest id, of those waiting or lapsed and still authorized. */
