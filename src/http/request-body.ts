@@ -34,6 +34,7 @@ export interface ParsedBody {
  * @throws Refusal UNSUPPORTED_MEDIA_TYPE, PAYLOAD_TOO_LARGE, MALFORMED_JSON or INVALID_REQUEST
  */
 export async function readBody(request: Request, response: Response, mediaType: string): Promise<ParsedBody> {
+  mustStillBeThere(request);
   const given = request.headers['content-type'] ?? '';
   if (mediaType === 'multipart/form-data') {
     if (!MULTIPART_TYPE.test(given)) throw new Refusal('UNSUPPORTED_MEDIA_TYPE');
@@ -43,6 +44,14 @@ export async function readBody(request: Request, response: Response, mediaType: 
   const encoding = request.headers['content-encoding'];
   if (encoding !== undefined && encoding !== 'identity') throw new Refusal('UNSUPPORTED_MEDIA_TYPE');
   return { body: mustBeObject(parseJson(await readBytes(request, response))) };
+}
+
+/**
+ * Who hung up while its credential was looked up sends no further event, and a parser would wait for one for ever.
+ * @throws Refusal INVALID_REQUEST, which nobody hears
+ */
+export function mustStillBeThere(request: Request): void {
+  if (request.destroyed && !request.complete) throw new Refusal('INVALID_REQUEST');
 }
 
 async function readBytes(request: Request, response: Response): Promise<Buffer> {

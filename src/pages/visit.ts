@@ -6,6 +6,7 @@ import { authenticateSession, csrfTokenOf, readSessionToken } from '../access/se
 import type { Instant } from '../clock';
 import type { AdminActor } from '../contract/actor';
 import { Refusal } from '../contract/errors';
+import { mustStillBeThere } from '../http/request-body';
 import type { Services } from '../http/services';
 import type { Work } from '../store/database';
 import { listTasks } from '../store/reports';
@@ -85,6 +86,7 @@ export function nameRequest({ log }: Desk): RequestHandler {
 export function requireSession({ services }: Desk): RequestHandler {
   return async (request, response, next) => {
     localsOf(response).caller = await findCaller(services, request);
+    mustStillBeThere(request);
     next();
   };
 }
