@@ -19,12 +19,20 @@ export interface AppParts {
   database: Database;
   config: Config;
   log: Logger;
+  /** Aborted when the server begins to close. */
+  closing?: AbortSignal;
   /** Hold every answer against the contract: on in tests, off in production. */
   checkResponses?: boolean;
 }
 
 /** Wires the whole server; the caller listens and closes. */
-export async function buildApp({ database, config, log, checkResponses }: AppParts): Promise<Express> {
+export async function buildApp({
+  database,
+  config,
+  log,
+  closing,
+  checkResponses,
+}: AppParts): Promise<Express> {
   const services: Services = {
     database,
     images: await openImageStore(config),
@@ -34,6 +42,7 @@ export async function buildApp({ database, config, log, checkResponses }: AppPar
       device_heartbeat_ttl_seconds: config.deviceHeartbeatTtlSeconds,
       authorization_ttl_seconds: config.authorizationTtlSeconds,
     },
+    closing: closing ?? new AbortController().signal,
     session_ttl_seconds: config.sessionTtlSeconds,
     access_token_ttl_seconds: config.accessTokenTtlSeconds,
   };

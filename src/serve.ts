@@ -37,10 +37,12 @@ export async function startServer(
   try {
     const applied = await database.migrateUp();
     if (applied.length > 0) log.info({ applied }, 'migrated');
+    const closing = new AbortController();
     const app = await buildApp({
       database,
       config,
       log,
+      closing: closing.signal,
       checkResponses: options.checkResponses,
     });
     const listener = createServer(app);
@@ -60,6 +62,7 @@ export async function startServer(
       database,
       generatedPassword: first?.generated_password,
       async close() {
+        closing.abort();
         await closeServer(listener);
         await database.close();
         log.info('stopped');

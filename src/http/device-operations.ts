@@ -126,7 +126,8 @@ export function deviceOperations(services: Services): Pick<Handlers, DeviceOpera
       const request = { ...call.body, ...keyOf(call), token_hash: tokenHashOf(call) };
       const deadline = performance.now() + (call.body.wait_seconds ?? 0) * 1000;
       for (;;) {
-        const look = performance.now() >= deadline ? 'LAST' : 'MORE_TO_COME';
+        const isOver = services.closing.aborted || performance.now() >= deadline;
+        const look = isOver ? 'LAST' : 'MORE_TO_COME';
         const { result, now } = await transact(call, async (work, actor) => {
           const outcome = await claimNextTask(work, actor, request, timings, look);
           return { outcome, image: await imageOf(work, outcome) };
@@ -196,10 +197,12 @@ export function deviceOperations(services: Services): Pick<Handlers, DeviceOpera
 
   /** Sleeps until a task can be claimed, the deadline or the client's end. */
   async function untilClaimable(deadline: number, gone: AbortSignal): Promise<void> {
+    const ended = AbortSignal.any([gone, services.closing]);
     for (;;) {
       const left = deadline - performance.now();
-      if (left <= 0 || gone.aborted) return;
-      await sleep(Math.min(WAIT_TICK_MS, left), undefined, { signal: gone }).catch(() => undefined);
+      if (left <= 0) return;
+      await sleep(Math.min(WAIT_TICK_MS, left), undefined, { signal: ended }).catch(() => undefined);
+      if (ended.aborted) return;
       if ((await findNextClaimable(database.read, await database.now())) !== undefined) return;
     }
   }

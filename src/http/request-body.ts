@@ -56,8 +56,9 @@ export function mustStillBeThere(request: Request): void {
 
 async function readBytes(request: Request, response: Response): Promise<Buffer> {
   try {
-    await run(readRaw, request, response);
+    await parseWithin(JSON_LIMIT_BYTES, readRaw, request, response);
   } catch (error) {
+    if (error instanceof Refusal) throw error;
     const type = (error as { type?: string }).type;
     if (type === 'entity.too.large') throw new Refusal('PAYLOAD_TOO_LARGE');
     throw new Refusal('INVALID_REQUEST', { cause: error });
@@ -82,8 +83,9 @@ function mustBeObject(value: unknown): unknown {
 
 async function readUpload(request: Request, response: Response): Promise<ParsedBody> {
   try {
-    await run(readMultipart, request, response);
+    await parseWithin(UPLOAD_LIMIT_BYTES, readMultipart, request, response);
   } catch (error) {
+    if (error instanceof Refusal) throw error;
     if (error instanceof multer.MulterError && error.code === 'LIMIT_FILE_SIZE')
       throw new Refusal('PAYLOAD_TOO_LARGE');
     throw new Refusal('INVALID_REQUEST', { cause: error });
@@ -97,8 +99,28 @@ async function readUpload(request: Request, response: Response): Promise<ParsedB
   return { body: { ...request.body, file: '' }, file: request.file.buffer };
 }
 
-function run(handler: RequestHandler, request: Request, response: Response): Promise<void> {
+/** Who sends a little too much is heard out, so that the answer reaches it; who sends without end is not. */
+const GRACE_BYTES = 1024 * 1024;
+
+/**
+ * Runs a body parser; the parsers themselves answer only once a body that is too long has arrived whole.
+ * @throws Refusal PAYLOAD_TOO_LARGE, or what the parser throws
+ */
+export function parseWithin(
+  limit: number,
+  handler: RequestHandler,
+  request: Request,
+  response: Response,
+): Promise<void> {
   return new Promise((resolve, reject) => {
+    const most = limit + GRACE_BYTES;
+    const refuse = () => reject(new Refusal('PAYLOAD_TOO_LARGE'));
+    if (Number(request.headers['content-length'] ?? 0) > most) return refuse();
+    let taken = 0;
+    request.on('data', (chunk: Buffer) => {
+      taken += chunk.length;
+      if (taken > most) refuse();
+    });
     handler(request, response, (error?: unknown) => (error ? reject(error) : resolve()));
   });
 }

@@ -186,6 +186,7 @@ export async function buildRouter(options: {
     };
     const isHead = request.method === 'HEAD';
     response.setHeader('X-Request-Id', exchange.requestId);
+    response.setHeader('X-Content-Type-Options', 'nosniff');
     response.on('close', () => {
       if (!response.writableFinished) exchange.gone.abort();
     });

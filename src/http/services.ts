@@ -7,6 +7,8 @@ export interface Services {
   database: Database;
   images: ImageStore;
   timings: Timings;
+  /** Aborted when the server begins to close: nobody waits for a task any longer. */
+  closing: AbortSignal;
   session_ttl_seconds: number;
   access_token_ttl_seconds: number;
 }

@@ -24,6 +24,20 @@ const create = (request: CreateTaskRequest, admin = purchase.admin) =>
   purchase.act(admin, (work) => createTask(work, admin, request));
 
 describe('createTask', () => {
+  it.each([' ', '\u200b', '\ufeff', '\u2028\u3000'])(
+    'refuses INVALID_REQUEST when the title %j shows nothing',
+    async (title) => {
+      await expectRefusal(purchase.database, 'INVALID_REQUEST', () =>
+        create(requestOf({ wish: { ...WISH, title } })),
+      );
+    },
+  );
+
+  it('refuses INVALID_REQUEST when the address cannot be opened', async () => {
+    const wish = { ...WISH, product_url: 'http://[::1' };
+    await expectRefusal(purchase.database, 'INVALID_REQUEST', () => create(requestOf({ wish })));
+  });
+
   it('writes a draft at version 1 with its event', async () => {
     const sha256 = await purchase.picture();
     const wish = {

@@ -3,7 +3,7 @@ import { Refusal } from '../contract/errors';
 import type { Work } from '../store/database';
 import type { TaskFacts, Wish } from '../store/facts';
 import { findTaskByExternalRef, insertTask, lockTask } from '../store/tasks';
-import { refuseTakenReference } from './draft';
+import { mustBeUsable, refuseTakenReference } from './draft';
 import { type KeyedRequest, recall, remember } from './replay';
 
 export interface CreateTaskRequest extends KeyedRequest {
@@ -14,7 +14,7 @@ export interface CreateTaskRequest extends KeyedRequest {
 
 /**
  * An admin writes a new wish: -> DRAFT at version 1.
- * Guards: IDEMPOTENCY_KEY_REUSED, DUPLICATE_EXTERNAL_REF. Replay: the task that the key created, as it stands now.
+ * Guards: IDEMPOTENCY_KEY_REUSED, INVALID_REQUEST (a wish nobody can use), DUPLICATE_EXTERNAL_REF. Replay: the task that the key created, as it stands now.
  */
 export async function createTask(
   work: Work,
@@ -29,6 +29,7 @@ export async function createTask(
   }
 
   const { wish, reference_image_sha256 } = request;
+  mustBeUsable(wish);
   if (wish.external_ref && (await findTaskByExternalRef(work, wish.external_ref))) {
     throw new Refusal('DUPLICATE_EXTERNAL_REF');
   }

@@ -1,7 +1,7 @@
 import { Refusal } from '../contract/errors';
 import type { MoveEvent } from '../contract/moves';
 import type { Work } from '../store/database';
-import type { TaskFacts } from '../store/facts';
+import type { TaskFacts, Wish } from '../store/facts';
 import { isTaken } from '../store/statements';
 import { findMoveAt, lockTask } from '../store/tasks';
 
@@ -24,6 +24,23 @@ export async function standsAfter(
 ): Promise<boolean> {
   if (facts.task.version !== expectedVersion + 1) return false;
   return (await findMoveAt(work, facts.task.id, facts.task.version)) === event;
+}
+
+/**
+ * What a person must be able to read or open, whichever door it came through.
+ * @throws Refusal INVALID_REQUEST
+ */
+export function mustBeUsable({ title, product_url }: Pick<Wish, 'title' | 'product_url'>): void {
+  if (!/[\p{L}\p{N}\p{P}\p{S}]/u.test(title)) {
+    throw new Refusal('INVALID_REQUEST', {
+      errors: [{ path: '/body/title', message: 'must hold something to read' }],
+    });
+  }
+  if (product_url && !URL.canParse(product_url)) {
+    throw new Refusal('INVALID_REQUEST', {
+      errors: [{ path: '/body/product_url', message: 'must be a web address' }],
+    });
+  }
 }
 
 /**

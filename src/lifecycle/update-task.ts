@@ -3,7 +3,7 @@ import { Refusal } from '../contract/errors';
 import type { Work } from '../store/database';
 import type { TaskFacts, TaskRow, Wish } from '../store/facts';
 import { findTaskByExternalRef, moveTask, updateWish } from '../store/tasks';
-import { lockExistingTask, refuseTakenReference, standsAfter } from './draft';
+import { lockExistingTask, mustBeUsable, refuseTakenReference, standsAfter } from './draft';
 import { mustBeVersion, mustStandIn } from './guards';
 
 export interface UpdateTaskRequest {
@@ -14,7 +14,8 @@ export interface UpdateTaskRequest {
 
 /**
  * An admin rewrites a draft; DRAFT stays.
- * Guards: TASK_NOT_FOUND, VERSION_CONFLICT, INVALID_TASK_STATE, DUPLICATE_EXTERNAL_REF.
+ * Guards: TASK_NOT_FOUND, VERSION_CONFLICT, INVALID_TASK_STATE, INVALID_REQUEST (a wish
+ * nobody can use), DUPLICATE_EXTERNAL_REF.
  * Replay (no key): the same wish for the same old version, while nothing newer happened.
  */
 export async function updateTask(
@@ -29,6 +30,7 @@ export async function updateTask(
 
   mustBeVersion(facts, request.expected_task_version);
   mustStandIn(facts, ['DRAFT']);
+  mustBeUsable(request.wish);
   const { external_ref } = request.wish;
   if (
     external_ref &&

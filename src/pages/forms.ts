@@ -3,6 +3,7 @@ import type { NextFunction, Request, RequestHandler, Response } from 'express';
 import express from 'express';
 import multer from 'multer';
 import { Refusal } from '../contract/errors';
+import { parseWithin } from '../http/request-body';
 import type { Speaker, WordKey, WordValues } from './words/words';
 
 /** Bytes of a form that presses one button. */
@@ -258,8 +259,9 @@ const readAsText = express.text({ type: 'application/x-www-form-urlencoded', lim
 
 /** Parses a form of one button, at most 8 KiB. A field given twice becomes a list, which no rule takes. */
 export function parseActionForm(req: Request, res: Response, next: NextFunction): void {
-  readAsText(req, res, (error?: unknown) => {
-    if (error) return next(bodyError(error));
+  parseWithin(ACTION_FORM_BYTES, readAsText, req, res).then(takeFields, (error) => next(bodyError(error)));
+
+  function takeFields(): void {
     const fields: Record<string, unknown> = Object.create(null);
     if (typeof req.body === 'string') {
       for (const [name, value] of new URLSearchParams(req.body)) {
@@ -268,10 +270,11 @@ export function parseActionForm(req: Request, res: Response, next: NextFunction)
     }
     req.body = fields;
     next();
-  });
+  }
 }
 
 function bodyError(error: unknown): unknown {
+  if (error instanceof Refusal) return error;
   const status = (error as { status?: number }).status;
   if (status === 413) return new Refusal('PAYLOAD_TOO_LARGE');
   if (status === 415) return new Refusal('UNSUPPORTED_MEDIA_TYPE');

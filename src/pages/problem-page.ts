@@ -2,7 +2,7 @@ import type { ErrorRequestHandler, Request, Response } from 'express';
 import { Refusal } from '../contract/errors';
 import { headersOf, logFailure, refusalOf } from '../http/problems';
 import type { Tone } from './markup';
-import { home } from './return-to';
+import { home, returnToOf } from './return-to';
 import { type Desk, localsOf, seeOther, show, visitOf } from './visit';
 import type { WordKey } from './words/words';
 
@@ -34,7 +34,7 @@ function isRead(request: Request): boolean {
 
 function signInFor(request: Request, { code }: Refusal): string {
   const query = new URLSearchParams();
-  if (request.originalUrl.startsWith('/admin/')) query.set('return_to', request.originalUrl);
+  if (request.originalUrl.startsWith('/admin/')) query.set('return_to', returnToOf(request.originalUrl));
   if (code !== 'UNAUTHENTICATED') query.set('note', 'ended');
   return query.size > 0 ? `/admin/login?${query}` : '/admin/login';
 }

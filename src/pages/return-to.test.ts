@@ -1,5 +1,5 @@
 import { Refusal } from '../contract/errors';
-import { readReturnTo } from './return-to';
+import { readReturnTo, returnToOf } from './return-to';
 
 describe('readReturnTo', () => {
   test.each([
@@ -41,5 +41,21 @@ describe('readReturnTo', () => {
     `/admin/${'a'.repeat(2_000)}`,
   ])('refuses INVALID_RETURN_TO for %j', (path) => {
     expect(() => readReturnTo(path)).toThrow(new Refusal('INVALID_RETURN_TO'));
+  });
+});
+
+describe('returnToOf', () => {
+  test.each([
+    '/admin/tasks?q=a@b',
+    '/admin/tasks?q=http://x',
+    '/admin/tasks?q=a\\b',
+    '/admin/devices/a%25b',
+    `/admin/tasks?q=${'x'.repeat(2_000)}`,
+  ])('goes to the tasks rather than to what it would refuse: %s', (path) =>
+    expect(readReturnTo(returnToOf(path))).toBe('/admin/tasks'),
+  );
+
+  test('keeps the page that was visited', () => {
+    expect(returnToOf('/admin/tasks?status=DRAFT')).toBe('/admin/tasks?status=DRAFT');
   });
 });

@@ -3,6 +3,15 @@ import { Refusal } from '../contract/errors';
 /** Where people go when nothing else is asked for. */
 export const home = '/admin/tasks';
 
+/** The page that a visit was to, as a place to come back to; `home` where `readReturnTo` would refuse it. */
+export function returnToOf(originalUrl: string): string {
+  try {
+    return readReturnTo(originalUrl);
+  } catch {
+    return home;
+  }
+}
+
 const base = 'http://here.invalid';
 
 /**

@@ -13,6 +13,7 @@ import { listTasks } from '../store/reports';
 import type { Tone } from './markup';
 import { readLanguage, readTheme } from './preferences';
 import { type PageContext, type PageFrame, renderPage } from './render';
+import { returnToOf } from './return-to';
 import { type Speaker, speaker, type WordKey } from './words/words';
 
 /** The zone in which pages show times: the purchasing team's. */
@@ -132,7 +133,10 @@ export async function visitOf(desk: Desk, request: Request, response: Response):
       theme: readTheme(request),
       zone: PAGE_ZONE,
       now: new Date(now),
-      here: request.method === 'GET' ? request.originalUrl : '',
+      here:
+        request.method === 'GET' && request.originalUrl.startsWith('/admin/')
+          ? returnToOf(request.originalUrl)
+          : '',
       ...(caller && {
         account: {
           user_id: caller.user.id,
