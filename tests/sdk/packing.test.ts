@@ -140,7 +140,7 @@ describe('the packed SDK', () => {
       join(root, 'src/main.ts'),
       `import { type CallKeys, type CreateTaskRequest, ${names} } from '@cmbuyer/sdk';
       declare const username: string, password: string, order_no: string, wish: CreateTaskRequest;
-      declare const storage: { read(): Promise<CallKeys | undefined>; write(keys: object): Promise<void> };
+      declare const storage: { read(): Promise<CallKeys | undefined>; write(keys: object): Promise<void>; clear(): Promise<void> };
       ${bodies.map((body, index) => `export async function example${index}() {${body}}`).join('\n')}`,
     );
 
