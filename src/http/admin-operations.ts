@@ -26,28 +26,13 @@ import { findTaskDetail, listTaskEvents, listTasks } from '../store/reports';
 import { findTaskRow } from '../store/tasks';
 import { pageUsers } from '../store/users';
 import { deviceView, taskDetail, taskEvent, taskSummary, userReference, userView } from './admin-views';
+import type { DeviceOperation } from './device-operations';
+import type { MetaOperation } from './meta-operations';
 import type { AdminCaller, Call, Handlers } from './router';
 import type { Services } from './services';
 import { sessionCookie } from './session-cookie';
 
-type AdminOperation = Exclude<
-  keyof Handlers,
-  | 'loginDevice'
-  | 'logoutDevice'
-  | 'getDeviceContext'
-  | 'sendDeviceHeartbeat'
-  | 'claimNextTask'
-  | 'getHeldTask'
-  | 'getReferenceImage'
-  | 'startTask'
-  | 'sendTaskHeartbeat'
-  | 'fenceSubmission'
-  | 'reportSubmissionResult'
-  | 'getHealth'
-  | 'getReadiness'
-  | 'getOpenapiYaml'
-  | 'getOpenapiJson'
->;
+type AdminOperation = Exclude<keyof Handlers, DeviceOperation | MetaOperation>;
 
 const DEFAULT_PAGE = 50;
 

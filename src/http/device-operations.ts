@@ -27,7 +27,7 @@ import { claimedTaskAnswer, lifecycleAnswer } from './device-views';
 import type { Call, DeviceCaller, Handlers } from './router';
 import type { Services } from './services';
 
-type DeviceOperation =
+export type DeviceOperation =
   | 'loginDevice'
   | 'logoutDevice'
   | 'getDeviceContext'

@@ -3,11 +3,10 @@ import { Refusal } from '../contract/errors';
 import type { Handlers } from './router';
 import type { Services } from './services';
 
+export type MetaOperation = 'getHealth' | 'getReadiness' | 'getOpenapiYaml' | 'getOpenapiJson';
+
 /** Health for load balancers, and the contract itself. */
-export function metaOperations(
-  { database }: Services,
-  contract: Contract,
-): Pick<Handlers, 'getHealth' | 'getReadiness' | 'getOpenapiYaml' | 'getOpenapiJson'> {
+export function metaOperations({ database }: Services, contract: Contract): Pick<Handlers, MetaOperation> {
   const json = Buffer.from(JSON.stringify(contract.document));
   return {
     getHealth: async () => ({ status: 200, type: 'application/json', body: { status: 'ok' } }),

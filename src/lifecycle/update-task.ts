@@ -1,7 +1,7 @@
 import type { AdminActor } from '../contract/actor';
 import { Refusal } from '../contract/errors';
 import type { Work } from '../store/database';
-import type { TaskFacts, TaskRow, Wish } from '../store/facts';
+import { type TaskFacts, type TaskRow, WISH_COLUMNS, type Wish } from '../store/facts';
 import { findTaskByExternalRef, moveTask, updateWish } from '../store/tasks';
 import { lockExistingTask, mustBeUsable, refuseTakenReference, standsAfter } from './draft';
 import { mustBeVersion, mustStandIn } from './guards';
@@ -44,20 +44,8 @@ export async function updateTask(
   return facts;
 }
 
-const WISH_FIELDS = [
-  'title',
-  'keywords',
-  'product_url',
-  'shop_name',
-  'spec',
-  'quantity',
-  'max_unit_price_cents',
-  'max_total_cents',
-  'buyer_note',
-  'confirmation_required',
-  'external_ref',
-] as const satisfies readonly (keyof TaskRow & keyof UpdateTaskRequest['wish'])[];
-
 function isSameWish(task: TaskRow, wish: UpdateTaskRequest['wish']): boolean {
-  return WISH_FIELDS.every((field) => (task[field] ?? null) === (wish[field] ?? null));
+  return [...WISH_COLUMNS, 'external_ref' as const].every(
+    (field) => (task[field] ?? null) === (wish[field] ?? null),
+  );
 }

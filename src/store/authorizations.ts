@@ -1,7 +1,7 @@
 import { v7 as uuidv7 } from 'uuid';
 import type { Instant } from '../clock';
 import type { Source, Work } from './database';
-import type { AuthorizationRow, TaskFacts, TaskRow, Wish } from './facts';
+import { type AuthorizationRow, type TaskFacts, type TaskRow, WISH_COLUMNS, type Wish } from './facts';
 import { mustChangeOne, param, params, statement } from './statements';
 
 const selectLatestAuthorization = statement<{ task_id: string }, AuthorizationRow>(
@@ -70,20 +70,7 @@ export async function insertAuthorization(
 }
 
 function wishOf(task: TaskRow): Wish {
-  const { title, keywords, product_url, shop_name, spec, quantity } = task;
-  const { max_unit_price_cents, max_total_cents, buyer_note, confirmation_required } = task;
-  return {
-    title,
-    keywords,
-    product_url,
-    shop_name,
-    spec,
-    quantity,
-    max_unit_price_cents,
-    max_total_cents,
-    buyer_note,
-    confirmation_required,
-  };
+  return Object.fromEntries(WISH_COLUMNS.map((column) => [column, task[column]])) as unknown as Wish;
 }
 
 /** The wish that an authorization froze: what the phone reads and the fence checks. */

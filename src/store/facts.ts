@@ -15,6 +15,20 @@ export interface Wish {
   confirmation_required: boolean;
 }
 
+/** The columns of a wish, in the order in which people write it. */
+export const WISH_COLUMNS = [
+  'title',
+  'keywords',
+  'product_url',
+  'shop_name',
+  'spec',
+  'quantity',
+  'max_unit_price_cents',
+  'max_total_cents',
+  'buyer_note',
+  'confirmation_required',
+] as const satisfies readonly (keyof Wish)[];
+
 export interface TaskRow extends Wish {
   id: string;
   external_ref: string | null;

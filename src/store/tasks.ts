@@ -8,7 +8,7 @@ import { findLatestAuthorization } from './authorizations';
 import { findLatestClaim } from './claims';
 import { findLatestConfirmation } from './confirmations';
 import { passingOver, type Source, type Work } from './database';
-import type { TaskFacts, TaskRow, Wish } from './facts';
+import { type TaskFacts, type TaskRow, WISH_COLUMNS, type Wish } from './facts';
 import { mustChangeOne, param, params, statement } from './statements';
 import { findSubmission } from './submissions';
 
@@ -151,16 +151,7 @@ export async function findNextClaimable(source: Source, now: Instant): Promise<s
 const TASK_COLUMNS = [
   'id',
   'external_ref',
-  'title',
-  'keywords',
-  'product_url',
-  'shop_name',
-  'spec',
-  'quantity',
-  'max_unit_price_cents',
-  'max_total_cents',
-  'buyer_note',
-  'confirmation_required',
+  ...WISH_COLUMNS,
   'reference_image_sha256',
   'status',
   'version',
@@ -333,23 +324,8 @@ async function appendEvent(
 const updateWishRow = statement<object>('update_wish', (knex) =>
   knex('tasks')
     .where({ id: param('id'), status: 'DRAFT' })
-    .update(
-      params([
-        'title',
-        'keywords',
-        'product_url',
-        'shop_name',
-        'spec',
-        'quantity',
-        'max_unit_price_cents',
-        'max_total_cents',
-        'buyer_note',
-        'confirmation_required',
-        'external_ref',
-      ]),
-    ),
+    .update(params([...WISH_COLUMNS, 'external_ref'])),
 );
-
 const updateReferenceImageRow = statement<object>('update_reference_image', (knex) =>
   knex('tasks')
     .where({ id: param('id'), status: 'DRAFT' })
