@@ -5,6 +5,9 @@ import { ConfigError } from '../config';
 
 const FOLDER = path.join(__dirname, '..', '..', 'migrations');
 
+/** Where Knex records what it applied. */
+const RECORDS = 'knex_migrations';
+
 /** Migrations by name without ending, so that source and compiled code agree. */
 export const migrationSource = {
   async getMigrations(): Promise<string[]> {
@@ -47,20 +50,23 @@ export function migrationsOf(knex: Knex, exclusively: Exclusively): Migrations {
         return (await knex.migrate.down())[1];
       }),
     async migrationStatus() {
-      const [done, pending] = await knex.migrate.list();
-      return { done: done.map((entry: { name: string }) => entry.name), pending };
+      const done = await doneIn(knex);
+      const known = await migrationSource.getMigrations();
+      return { done, pending: known.filter((name) => !done.includes(name)) };
     },
   };
 }
 
+/** Knex's own list refuses, with a stack trace, a database that knows more migrations than this version. */
+async function doneIn(knex: Knex): Promise<string[]> {
+  if (!(await knex.schema.hasTable(RECORDS))) return [];
+  return knex(RECORDS).orderBy('id').pluck('name');
+}
+
 async function freeLeftOver(knex: Knex): Promise<void> {
-  await knex.migrate.forceFreeMigrationsLock();
   const known = await migrationSource.getMigrations();
-  const [done] = await knex.migrate.list();
-  const unknown = done
-    .map((entry: { name: string }) => entry.name)
-    .find((name: string) => !known.includes(name));
-  if (unknown === undefined) return;
+  const unknown = (await doneIn(knex)).find((name) => !known.includes(name));
+  if (unknown === undefined) return knex.migrate.forceFreeMigrationsLock();
   throw new ConfigError(
     `the database was migrated by a newer version (${unknown}); start that version, or restore the backup made before it`,
   );

@@ -26,8 +26,9 @@ const MIGRATION_LOCK = 7_306_001;
 /** PostgreSQL 14 or later, reached by any number of processes. */
 export function openPostgres(url: string, { clock, busyWaitMs = BUSY_WAIT_MS }: DatabaseOptions): Database {
   const knex = createKnex(settings(url, { max: POOL_SIZE, session: SESSION, query_timeout: SILENCE_MS }));
-  // A migration may take longer than any request: it has no limits of its own.
-  const migrator = createKnex(settings(url, { max: 2 }));
+  // A migration may take longer than any request: it has no limits of its own. One session, which also holds the lock:
+  // as long as the server still works for a process that died, nobody else begins.
+  const migrator = createKnex(settings(url, { max: 1 }));
 
   async function instant(connection: Connection): Promise<Instant> {
     if (clock) return clock.now();
@@ -80,7 +81,7 @@ export function openPostgres(url: string, { clock, busyWaitMs = BUSY_WAIT_MS }: 
         { isolationLevel: 'repeatable read', readOnly: true },
       ),
     now: () => instant(pooled(knex)),
-    ...migrationsOf(migrator, (run) => holdingMigrationLock(url, run)),
+    ...migrationsOf(migrator, (run) => holdingMigrationLock(migrator, run)),
     async close() {
       await knex.destroy();
       await migrator.destroy();
@@ -155,19 +156,19 @@ function pooled(knex: Knex): Connection {
   };
 }
 
-/** An advisory lock of one session: the server frees it when that session ends, however it ends. */
-async function holdingMigrationLock<T>(url: string, run: () => Promise<T>): Promise<T> {
-  const knex = createKnex(settings(url, { max: 1 }));
+/** An advisory lock of the migrating session: the server frees it when that session ends, however it ends. */
+async function holdingMigrationLock<T>(migrator: Knex, run: () => Promise<T>): Promise<T> {
+  await migrator.raw('select pg_advisory_lock(?)', [MIGRATION_LOCK]).catch((error) => {
+    if (!isTransient(error) && !/^(28|3D)/.test(String(error?.code))) throw error;
+    throw new ConfigError(
+      `CMBUYER_DATABASE_URL names a PostgreSQL that cannot be used (${error.code ?? error.message}), for example CMBUYER_DATABASE_URL=postgresql://cmbuyer@localhost/cmbuyer`,
+    );
+  });
   try {
-    await knex.raw('select pg_advisory_lock(?)', [MIGRATION_LOCK]).catch((error) => {
-      if (!isTransient(error) && !/^(28|3D)/.test(String(error?.code))) throw error;
-      throw new ConfigError(
-        `CMBUYER_DATABASE_URL names a PostgreSQL that cannot be used (${error.code ?? error.message}), for example CMBUYER_DATABASE_URL=postgresql://cmbuyer@localhost/cmbuyer`,
-      );
-    });
     return await run();
   } finally {
-    await knex.destroy();
+    // A session that was lost has freed it already.
+    await migrator.raw('select pg_advisory_unlock(?)', [MIGRATION_LOCK]).catch(() => undefined);
   }
 }
 

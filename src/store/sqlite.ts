@@ -67,7 +67,7 @@ export function openSqlite({
         return read({ knex: trx, connection: sqliteConnection(reader, () => raw) });
       }),
     now: async () => clock.now(),
-    ...migrationsOf(writer, (run) => holdingMigrationLock(dataDir, run)),
+    ...migrationsOf(writer, (run) => holdingMigrationLock(dataDir, () => waitingInTheDriver(writer, run))),
     async close() {
       await queue.drained();
       await reader.destroy();
@@ -91,6 +91,8 @@ function makeDataDir(dataDir: string): void {
 }
 
 const MIGRATION_WAIT_MS = 120_000;
+/** A start or a migration waits this long for another process's write or recovery; it serves nobody meanwhile. */
+const START_BUSY_MS = 10_000;
 
 /** The lock of a file of its own: the operating system frees it when its process ends, however it ends. */
 async function holdingMigrationLock<T>(dataDir: string, run: () => Promise<T>): Promise<T> {
@@ -109,6 +111,16 @@ async function holdingMigrationLock<T>(dataDir: string, run: () => Promise<T>): 
     return await run();
   } finally {
     lock.close();
+  }
+}
+
+/** Knex's own statements go past the queue that waits for the lock: they wait in the driver. */
+async function waitingInTheDriver<T>(writer: Knex, run: () => Promise<T>): Promise<T> {
+  await writer.raw(`pragma busy_timeout = ${START_BUSY_MS}`);
+  try {
+    return await run();
+  } finally {
+    await writer.raw('pragma busy_timeout = 0');
   }
 }
 
@@ -134,8 +146,9 @@ function prepareSqliteConnection(
   raw: BetterSqlite.Database,
   done: (error: Error | null, raw: unknown) => void,
 ) {
-  raw.pragma('busy_timeout = 0');
+  raw.pragma(`busy_timeout = ${START_BUSY_MS}`);
   raw.pragma('journal_mode = WAL');
+  raw.pragma('busy_timeout = 0');
   raw.pragma('synchronous = FULL');
   raw.pragma('foreign_keys = ON');
   done(null, raw);

@@ -59,9 +59,10 @@ async function openClaim({ actor, device_id }: Phone) {
 /** Until that many sessions of the servers wait for a lock. */
 async function untilWaiting(count: number): Promise<void> {
   for (;;) {
-    const { rows } = await holder.query(
+    // Not through the holder: a transaction would always see what it saw first.
+    const { rows } = await shop.database.read.knex.raw(
       `select count(*)::int as waiting from pg_stat_activity
-       where datname = current_database() and application_name = 'cmbuyer' and wait_event_type = 'Lock'`,
+       where datname = current_database() and wait_event_type = 'Lock'`,
     );
     if (rows[0].waiting >= count) return;
     await sleep(5);
