@@ -4,9 +4,11 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import BetterSqlite from 'better-sqlite3';
 import { BareCycles } from './bare';
+import { type EngineSettings, measureEngines, tasksNeeded, textOfEngines } from './engines';
 import { describeMachine, type Machine, sentenceOf } from './machine';
-import { median, quantile, table } from './numbers';
-import { Line, STEPS, type Step } from './phones';
+import { median, quantile, rounded, table, tell } from './numbers';
+import { eachStep, Line, STEPS, type Step } from './phones';
+import { cpuTimes } from './processor-time';
 import { type ProfileSummary, summarizeProfile } from './profile';
 import { recordCycle, type Script } from './record';
 import { type SeededPhone, seed } from './seed';
@@ -64,6 +66,7 @@ const TIME_LIMIT_MS = 600_000;
 
 async function main(): Promise<void> {
   const settings = readSettings();
+  const { json } = settings;
   const folder = mkdtempSync(path.join(tmpdir(), 'cmbuyer-bench-'));
   const cleanUp = () => rmSync(folder, { recursive: true, force: true });
   const limit = setTimeout(() => stop('the time limit was reached'), TIME_LIMIT_MS);
@@ -72,15 +75,31 @@ async function main(): Promise<void> {
     process.exit(1);
   };
   process.once('exit', cleanUp);
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stop(`ended by ${signal}`));
+  // Not only once: a terminal's Ctrl-C arrives twice, and the second must not end the cleaning up.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.on(signal, () => stop(`ended by ${signal}`));
+  const orphaned = setInterval(() => hasLostNpm() && stop('npm has ended'), 500);
   try {
-    const report = await measure(settings, folder);
-    console.log(settings.json ? JSON.stringify(report, null, 2) : textOf(report));
+    if ('processes' in settings) {
+      const report = await measureEngines(settings, folder);
+      console.log(json ? JSON.stringify(report, null, 2) : textOfEngines(report));
+    } else {
+      const report = await measure(settings, folder);
+      console.log(json ? JSON.stringify(report, null, 2) : textOf(report));
+    }
   } finally {
     clearTimeout(limit);
+    clearInterval(orphaned);
     cleanUp();
   }
 }
+
+/** `npm run` hands a SIGTERM to the shell between us and it, which dies of it alone and tells nobody (seen on Linux). */
+const hasLostNpm = (() => {
+  const shell = () => cpuTimes(process.ppid)?.parent;
+  const atStart = process.env.npm_lifecycle_event === 'bench' ? shell() : undefined;
+  return () => atStart !== undefined && shell() !== atStart;
+})();
 
 async function measure(settings: Settings, folder: string): Promise<Report> {
   const inFolder = (name: string) => {
@@ -115,7 +134,7 @@ async function measure(settings: Settings, folder: string): Promise<Report> {
   tell(settings, 'profiling the server');
   const profiles = inFolder('profile');
   const window = await withServer(ours, profiles, async ({ port }) => {
-    const line = new Line(port, phones.length);
+    const line = new Line([port], phones.length);
     try {
       await line.run(phones, WARM_UP_CYCLES);
       const from = microseconds();
@@ -132,7 +151,7 @@ async function measure(settings: Settings, folder: string): Promise<Report> {
     profileDir: string | undefined,
     use: (server: ServerProcess) => Promise<T>,
   ): Promise<T> {
-    const server = await ServerProcess.start(dataDir, profileDir);
+    const server = await ServerProcess.start(dataDir, { profileDir });
     try {
       return await use(server);
     } finally {
@@ -150,7 +169,7 @@ async function compare(
   bare: BareCycles,
 ): Promise<Result[]> {
   const { rounds, cycles } = settings;
-  const line = new Line(server.port, phones.length);
+  const line = new Line([server.port], phones.length);
   try {
     await line.run(phones, WARM_UP_CYCLES);
     bare.run(phones, WARM_UP_CYCLES);
@@ -238,27 +257,43 @@ function countsOf(file: string): string {
 
 // ------------------------------------------------------------------------------------------ settings
 
-function readSettings(): Settings {
+function readSettings(): Settings | EngineSettings {
   const { values } = parseArgs({
     options: {
-      phones: { type: 'string', default: '16,64' },
-      rounds: { type: 'string', default: '7' },
+      engine: { type: 'string' },
+      processes: { type: 'string' },
+      phones: { type: 'string' },
+      rounds: { type: 'string' },
       cycles: { type: 'string', default: '512' },
       tasks: { type: 'string' },
       profile: { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
     },
   });
-  const phones = values.phones.split(',').map((text) => whole('phones', text, 1, 256));
-  const rounds = whole('rounds', values.rounds, 1, 99);
+  const { engine, profile, json } = values;
+  if (engine !== undefined && engine !== 'postgres') throw new Error('--engine must be postgres or absent');
+  if (engine && profile) throw new Error('--profile goes without --engine');
+  if (!engine && values.processes !== undefined) throw new Error('--processes goes with --engine=postgres');
+
+  const phones = numbers('phones', values.phones ?? (engine ? '16,64,256' : '16,64'), 256);
+  const rounds = whole('rounds', values.rounds ?? (engine ? '3' : '7'), 1, 99);
   const cycles = whole('cycles', values.cycles, 1, 10_000);
-  const settings = { phones, rounds, cycles, tasks: 0, profile: values.profile, json: values.json };
+  const seeding = (needed: number) =>
+    whole('tasks', values.tasks ?? String(Math.max(20_000, needed)), needed, 200_000);
+  if (engine) {
+    const processes = numbers('processes', values.processes ?? '1,2,4', 16);
+    const settings = { engine: 'postgres' as const, processes, phones, rounds, cycles, json };
+    return { ...settings, tasks: seeding(tasksNeeded(settings)) };
+  }
   const needed =
     WARM_UP_CYCLES +
     phones.length * rounds * cycles +
-    (settings.profile ? WARM_UP_CYCLES + profiledCycles(settings) : 0);
-  const tasks = whole('tasks', values.tasks ?? String(Math.max(20_000, needed)), needed, 200_000);
-  return { ...settings, tasks };
+    (profile ? WARM_UP_CYCLES + profiledCycles({ cycles }) : 0);
+  return { phones, rounds, cycles, profile, json, tasks: seeding(needed) };
+}
+
+function numbers(name: string, text: string, maximum: number): number[] {
+  return text.split(',').map((each) => whole(name, each, 1, maximum));
 }
 
 /** Enough for some seconds of samples. */
@@ -272,10 +307,6 @@ function whole(name: string, text: string, minimum: number, maximum: number): nu
     throw new Error(`--${name} must be whole numbers from ${minimum} to ${maximum}, not ${text}`);
   }
   return value;
-}
-
-function tell({ json }: Settings, what: string): void {
-  if (!json) process.stderr.write(`${what}\n`);
 }
 
 // ------------------------------------------------------------------------------------------- printing
@@ -355,20 +386,6 @@ function microseconds(): number {
 
 function timesByStep(): Record<Step, number[]> {
   return eachStep(() => []);
-}
-
-function eachStep<T>(make: (step: Step) => T): Record<Step, T> {
-  return {
-    claim: make('claim'),
-    start: make('start'),
-    heartbeat: make('heartbeat'),
-    fence: make('fence'),
-    result: make('result'),
-  };
-}
-
-function rounded(value: number, digits: number): number {
-  return Number(value.toFixed(digits));
 }
 
 main().catch((error: unknown) => {

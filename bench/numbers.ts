@@ -22,3 +22,12 @@ export function table(head: string[], rows: (string | number)[][]): string {
     )
     .join('\n');
 }
+
+export function rounded(value: number, digits: number): number {
+  return Number(value.toFixed(digits));
+}
+
+/** What is being done, for whoever waits; not beside a JSON document. */
+export function tell({ json }: { json: boolean }, what: string): void {
+  if (!json) process.stderr.write(`${what}\n`);
+}

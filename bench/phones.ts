@@ -1,10 +1,14 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { Agent, request as httpRequest } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { SeededPhone } from './seed';
 
 /** What a phone calls to buy one thing, in order. */
 export const STEPS = ['claim', 'start', 'heartbeat', 'fence', 'result'] as const;
 export type Step = (typeof STEPS)[number];
+
+/** As long as a refused phone waits, here: a real one waits longer. */
+const RESEND_MS = 200;
 
 /** As much of the server's answers as the next call needs. */
 interface Answer {
@@ -19,14 +23,16 @@ interface Answer {
 export interface Watch {
   before?(step: Step): void;
   after?(step: Step, milliseconds: number): void;
+  /** When the server was too busy (503), which changes nothing: with this the phone asks again, without it the run ends. */
+  refused?(step: Step): void;
 }
 
-/** Keep-alive connections to one server on this machine, one for each phone. */
+/** Keep-alive connections to the processes of one server on this machine, one for each phone. */
 export class Line {
   private readonly agent: Agent;
 
   constructor(
-    private readonly port: number,
+    private readonly ports: readonly number[],
     phones: number,
   ) {
     this.agent = new Agent({ keepAlive: true, maxSockets: phones });
@@ -36,24 +42,29 @@ export class Line {
     this.agent.destroy();
   }
 
-  /** Runs `cycles` whole cycles, every phone one at a time, and resolves with the milliseconds that they took. */
+  /**
+   * Runs `cycles` whole cycles, every phone one at a time and always at the same process, each process with as many phones
+   * as the others. Resolves with the milliseconds that they took.
+   */
   async run(phones: SeededPhone[], cycles: number, watch: Watch = {}): Promise<number> {
     let left = cycles;
     const started = performance.now();
     await Promise.all(
-      phones.map(async (phone) => {
+      phones.map(async (phone, index) => {
+        const port = this.ports[index % this.ports.length] as number;
         while (left > 0) {
           left -= 1;
-          await this.cycle(phone, watch);
+          await this.cycle(port, phone, watch);
         }
       }),
     );
     return performance.now() - started;
   }
 
-  private async cycle(phone: SeededPhone, watch: Watch): Promise<void> {
+  private async cycle(port: number, phone: SeededPhone, watch: Watch): Promise<void> {
     const token = randomBytes(32).toString('base64url');
-    const call = (step: Step, path: string, body: object) => this.call(phone, token, step, path, body, watch);
+    const call = (step: Step, path: string, body: object) =>
+      this.call(port, phone, token, step, path, body, watch);
 
     const claim = await call('claim', 'claim-next', { device_id: phone.device_id });
     const task = `tasks/${claim.task_id}`;
@@ -80,6 +91,7 @@ export class Line {
   }
 
   private async call(
+    port: number,
     phone: SeededPhone,
     claimToken: string,
     step: Step,
@@ -97,13 +109,20 @@ export class Line {
     };
     watch.before?.(step);
     const started = performance.now();
-    const { status, text } = await this.send(`/api/v1/device/${path}`, headers, bytes);
+    let answer = await this.send(port, `/api/v1/device/${path}`, headers, bytes);
+    while (answer.status === 503 && watch.refused) {
+      watch.refused(step);
+      await sleep(RESEND_MS);
+      answer = await this.send(port, `/api/v1/device/${path}`, headers, bytes);
+    }
+    const { status, text } = answer;
     watch.after?.(step, performance.now() - started);
     if (status !== 200) throw new Error(`${step} was answered with ${status}: ${text}`);
     return JSON.parse(text);
   }
 
   private send(
+    port: number,
     path: string,
     headers: Record<string, string | number>,
     body: Buffer,
@@ -111,7 +130,7 @@ export class Line {
     return new Promise((resolve, reject) => {
       const options = {
         host: '127.0.0.1',
-        port: this.port,
+        port,
         method: 'POST',
         path,
         headers,
@@ -129,4 +148,14 @@ export class Line {
       request.end(body);
     });
   }
+}
+
+export function eachStep<T>(make: (step: Step) => T): Record<Step, T> {
+  return {
+    claim: make('claim'),
+    start: make('start'),
+    heartbeat: make('heartbeat'),
+    fence: make('fence'),
+    result: make('result'),
+  };
 }

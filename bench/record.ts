@@ -67,7 +67,7 @@ export async function recordCycle(dataDir: string): Promise<Script> {
     CMBUYER_DEVICE_HEARTBEAT_TTL_SECONDS: String(READY_SECONDS),
   });
   const server = await startServer(config, { log: pino({ level: 'silent' }) });
-  const line = new Line(Number(new URL(server.address).port), 1);
+  const line = new Line([Number(new URL(server.address).port)], 1);
   try {
     // The first cycle prepares statements and is not kept.
     const scripts: Script[] = [];

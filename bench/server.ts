@@ -1,14 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { packageRoot } from '../src/config';
+import { cpuTimes } from './processor-time';
 import { READY_SECONDS } from './seed';
 
-/** Linux counts processor time in hundredths of a second. */
-const MS_PER_TICK = 10;
 const START_LIMIT_MS = 20_000;
 const STOP_LIMIT_MS = 20_000;
 
@@ -19,7 +17,11 @@ export class ServerProcess {
     private readonly child: ChildProcess,
   ) {}
 
-  static async start(dataDir: string, profileDir?: string): Promise<ServerProcess> {
+  /** On SQLite in `dataDir`, or on the PostgreSQL of `databaseUrl`. */
+  static async start(
+    dataDir: string,
+    { profileDir, databaseUrl = '' }: { profileDir?: string; databaseUrl?: string } = {},
+  ): Promise<ServerProcess> {
     const port = await freePort();
     const profiling = profileDir === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profileDir}`];
     const main = path.join(packageRoot, 'dist', 'src', 'main.js');
@@ -28,6 +30,7 @@ export class ServerProcess {
         PATH: process.env.PATH,
         NODE_ENV: 'production',
         CMBUYER_DATA_DIR: dataDir,
+        CMBUYER_DATABASE_URL: databaseUrl,
         CMBUYER_PORT: String(port),
         CMBUYER_LOG_LEVEL: 'warn',
         CMBUYER_DEVICE_HEARTBEAT_TTL_SECONDS: String(READY_SECONDS),
@@ -50,11 +53,7 @@ export class ServerProcess {
 
   /** Processor time that the server has used, where the system tells (Linux). */
   cpuMs(): number | undefined {
-    if (process.platform !== 'linux') return undefined;
-    const text = readFileSync(`/proc/${this.child.pid}/stat`, 'utf8');
-    // The program's name, in brackets, may hold spaces; the times are the 12th and 13th field after it.
-    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
-    return (Number(fields[11]) + Number(fields[12])) * MS_PER_TICK;
+    return cpuTimes(this.child.pid as number)?.own;
   }
 
   /** Asks the server to finish and waits until it has. */
@@ -87,7 +86,7 @@ export class ServerProcess {
   }
 }
 
-function freePort(): Promise<number> {
+export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const probe = createServer();
     probe.once('error', reject);
