@@ -55,6 +55,8 @@ export interface DatabaseOptions {
   clock?: Clock;
   /** Given by tests only: how long a write waits for another process's lock, in place of `BUSY_WAIT_MS`. */
   busyWaitMs?: number;
+  /** Given by tests only: how long a PostgreSQL session may not answer, in place of `SILENCE_MS`. */
+  silenceMs?: number;
 }
 
 export function connectionOf(source: Source): Connection {

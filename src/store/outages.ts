@@ -10,7 +10,7 @@ const OUT_OF_REACH =
   /^(SQLITE_(FULL|IOERR|CANTOPEN|READONLY)|08|57P0|57014|25P0[34]|53|ECONN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENOTFOUND)/;
 /** What the PostgreSQL driver and the pool say without a code. */
 const LOST_CONNECTION =
-  /Connection terminated|connection error and is not queryable|timeout exceeded when trying to connect|Timeout acquiring a connection|Query read timeout|Connection ended unexpectedly/;
+  /Connection terminated|connection error and is not queryable|^timeout expired$|Timeout acquiring a connection|Query read timeout|Connection ended unexpectedly/;
 
 function codeOf(error: unknown): string {
   return String((error as { code?: unknown } | undefined)?.code ?? '');

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import createKnex, { type Knex } from 'knex';
 import { type Client, types } from 'pg';
@@ -18,14 +19,17 @@ const SESSION = [
   'set idle_in_transaction_session_timeout = 10000',
   `set timezone = 'UTC'`,
 ].join('; ');
-/** A paused server answers nothing at all; then the driver gives up. */
+/** A paused server answers nothing at all; after this long its connection is given up. */
 const SILENCE_MS = 20_000;
 /** Any number, the same in every process: whoever holds it migrates. */
 const MIGRATION_LOCK = 7_306_001;
 
 /** PostgreSQL 14 or later, reached by any number of processes. */
-export function openPostgres(url: string, { clock, busyWaitMs = BUSY_WAIT_MS }: DatabaseOptions): Database {
-  const knex = createKnex(settings(url, { max: POOL_SIZE, session: SESSION, query_timeout: SILENCE_MS }));
+export function openPostgres(
+  url: string,
+  { clock, busyWaitMs = BUSY_WAIT_MS, silenceMs = SILENCE_MS }: DatabaseOptions,
+): Database {
+  const knex = createKnex(settings(url, { max: POOL_SIZE, session: SESSION, silenceMs }));
   // A migration may take longer than any request: it has no limits of its own. One session, which also holds the lock:
   // as long as the server still works for a process that died, nobody else begins.
   const migrator = createKnex(settings(url, { max: 1 }));
@@ -92,10 +96,10 @@ export function openPostgres(url: string, { clock, busyWaitMs = BUSY_WAIT_MS }: 
 interface PoolSettings {
   max: number;
   session?: string;
-  query_timeout?: number;
+  silenceMs?: number;
 }
 
-function settings(url: string, { max, session, query_timeout }: PoolSettings): Knex.Config {
+function settings(url: string, { max, session, silenceMs }: PoolSettings): Knex.Config {
   return {
     client: 'pg',
     compileSqlOnError: false,
@@ -105,7 +109,6 @@ function settings(url: string, { max, session, query_timeout }: PoolSettings): K
       application_name: 'cmbuyer',
       connectionTimeoutMillis: POOL_WAIT_MS,
       keepAlive: true,
-      ...(query_timeout && { query_timeout }),
       types: { getTypeParser: typeParser },
     } as Knex.PgConnectionConfig,
     pool: {
@@ -113,6 +116,7 @@ function settings(url: string, { max, session, query_timeout }: PoolSettings): K
       max,
       afterCreate(raw: WatchedClient, done: (error: Error | null, raw: unknown) => void) {
         watchTransaction(raw);
+        if (silenceMs !== undefined) hangUpOnSilence(raw, silenceMs);
         if (session === undefined) done(null, raw);
         else raw.query(session, (error) => done(error, raw));
       },
@@ -121,12 +125,28 @@ function settings(url: string, { max, session, query_timeout }: PoolSettings): K
   };
 }
 
-type WatchedClient = Client & { transactionStatus?: string; connection: NodeJS.EventEmitter };
+type WatchedClient = Client & {
+  transactionStatus?: string;
+  /** False while the server owes an answer. */
+  readyForQuery: boolean;
+  connection: NodeJS.EventEmitter & { stream: Socket };
+};
 
 /** The server says after every statement how its transaction stands: idle, in one, or in a failed one (`E`). */
 function watchTransaction(raw: WatchedClient): void {
   raw.connection.on('readyForQuery', ({ status }: { status: string }) => {
     raw.transactionStatus = status;
+  });
+}
+
+/**
+ * Gives up a connection on which a statement gets no answer. The driver's own timeout would give up the statement only:
+ * the ROLLBACK behind it would never be sent, and the next user's COMMIT would keep what was refused.
+ */
+function hangUpOnSilence(raw: WatchedClient, silenceMs: number): void {
+  const { stream } = raw.connection;
+  stream.setTimeout(silenceMs, () => {
+    if (!raw.readyForQuery) stream.destroy(new Error('Query read timeout'));
   });
 }
 
