@@ -126,8 +126,8 @@ export class Shop {
     return wire;
   }
 
-  async serveTwo(): Promise<[Wire, Wire]> {
-    return [await this.serve(), await this.serve()];
+  async serveTwo(settings: Record<string, string> = {}): Promise<[Wire, Wire]> {
+    return [await this.serve(settings), await this.serve(settings)];
   }
 
   async close(): Promise<void> {
