@@ -5,7 +5,7 @@ import { createAdmin } from './access/create-first-admin';
 import { ConfigError, readConfig } from './config';
 import { Refusal } from './contract/errors';
 import { startServer } from './serve';
-import { checkDatabase, describeReport } from './store/check-facts';
+import { CHECK_PATIENCE_MS, checkDatabase, describeReport } from './store/check-facts';
 import { type Database, openDatabase } from './store/database';
 import { describeCopy, migrateData, sqliteFileOf } from './store/migrate-data';
 
@@ -68,7 +68,7 @@ program
       const report = await checkDatabase(database);
       console.log(json ? JSON.stringify(report) : describeReport(report).join('\n'));
       if (report.count > 0) process.exitCode = 1;
-    });
+    }, CHECK_PATIENCE_MS);
   });
 
 program
@@ -132,9 +132,12 @@ function explain(error: unknown): string | undefined {
   return `CMBUYER_DATABASE_URL names a database that cannot be used (${code}), for example CMBUYER_DATABASE_URL=postgresql://cmbuyer@localhost/cmbuyer`;
 }
 
-async function withDatabase(command: (database: Database) => Promise<void>): Promise<void> {
+async function withDatabase(
+  command: (database: Database) => Promise<void>,
+  silenceMs?: number,
+): Promise<void> {
   const config = readConfig(process.env);
-  const database = openDatabase({ url: config.databaseUrl, dataDir: config.dataDir });
+  const database = openDatabase({ url: config.databaseUrl, dataDir: config.dataDir, silenceMs });
   try {
     await command(database);
   } finally {

@@ -43,8 +43,8 @@ export interface Table {
 /** Findings listed of one check, so that a thoroughly broken database does not fill the memory. */
 const LISTED_PER_CHECK = 200;
 
-/** One look at millions of facts takes longer than any call of a phone may: milliseconds, for server and driver. */
-const PATIENCE = { query_timeout: 600_000 };
+/** One look at millions of facts takes longer than any call of a phone may: milliseconds, for server and connection. */
+export const CHECK_PATIENCE_MS = 600_000;
 
 const list = (values: readonly string[]) => values.map((value) => `'${value}'`).join(', ');
 const table = (rows: readonly (readonly (string | null)[])[]) =>
@@ -816,7 +816,7 @@ export async function checkFacts(
 ): Promise<CheckReport> {
   const shape = await readShape(reader);
   if (shape.engine === 'postgres') {
-    await queryOn(reader).raw(`set local statement_timeout = ${PATIENCE.query_timeout}`);
+    await queryOn(reader).raw(`set local statement_timeout = ${CHECK_PATIENCE_MS}`);
   }
   const report: CheckReport = { facts: 0, count: 0, findings: [] };
   report.facts = await countRows(
@@ -865,8 +865,7 @@ function readRows(reader: Reader, sql: string, limit: number): Promise<FoundRow[
   return knex
     .select('*')
     .from(knex.raw(`(${sql}) as found`))
-    .limit(limit)
-    .options(PATIENCE);
+    .limit(limit);
 }
 
 async function countRows(reader: Reader, sql: string): Promise<number> {
@@ -874,8 +873,7 @@ async function countRows(reader: Reader, sql: string): Promise<number> {
   const row: { count: number } = await knex
     .count({ count: '*' })
     .from(knex.raw(`(${sql}) as found`))
-    .first()
-    .options(PATIENCE);
+    .first();
   return Number(row.count);
 }
 

@@ -55,7 +55,7 @@ export interface DatabaseOptions {
   clock?: Clock;
   /** Given by tests only: how long a write waits for another process's lock, in place of `BUSY_WAIT_MS`. */
   busyWaitMs?: number;
-  /** Given by tests only: how long a PostgreSQL session may not answer, in place of `SILENCE_MS`. */
+  /** How long a PostgreSQL session may not answer before it is given up, in place of `SILENCE_MS`: for long looks, and tests. */
   silenceMs?: number;
 }
 

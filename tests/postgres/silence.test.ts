@@ -1,5 +1,6 @@
 import { tmpdir } from 'node:os';
 import { Client } from 'pg';
+import { CHECK_PATIENCE_MS } from '../../src/store/check-facts';
 import { type Database, openDatabase, type Work } from '../../src/store/database';
 import { isTransient } from '../../src/store/outages';
 import { insertUser } from '../../src/store/users';
@@ -114,4 +115,15 @@ it('a verb that keeps its transaction open and idle loses it, and says so', asyn
   expect(await names()).toEqual([]);
   await database.write(addUser('next'));
   expect(await names()).toEqual(['next']);
+});
+
+it('is told from a long look by how long the opener was ready to wait', async () => {
+  const look = (through: Database) => through.snapshot(({ knex }) => knex.raw('select pg_sleep(0.6)'));
+  await expect(look(database)).rejects.toThrow();
+  const patient = openDatabase({ url: opened.url, dataDir: tmpdir(), silenceMs: CHECK_PATIENCE_MS });
+  try {
+    await look(patient);
+  } finally {
+    await patient.close();
+  }
 });
