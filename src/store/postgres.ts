@@ -8,8 +8,10 @@ import type { Connection, Database, DatabaseOptions, Work } from './database';
 import { migrationSource, migrationsOf } from './migrations';
 import { BUSY_WAIT_MS, isBusy, isTransient, unavailable } from './outages';
 
-/** Connections of one process: claims peak between 5 and 10 on two cores, and several processes share the server. */
-const POOL_SIZE = 10;
+/** Connections of one process, ten in all: claims peak between 5 and 10 on two cores, and several processes share the server. */
+const WRITERS = 7;
+/** Reads have their own: writers that all wait for somebody's lock must not keep anybody from looking. */
+const READERS = 3;
 /** A call waits this long for a free connection before it is refused. */
 const POOL_WAIT_MS = 5_000;
 /** Bounds on the server: a lock is never waited for longer than a write waits at all; nothing stays open idle. */
@@ -29,7 +31,8 @@ export function openPostgres(
   url: string,
   { clock, busyWaitMs = BUSY_WAIT_MS, silenceMs = SILENCE_MS }: DatabaseOptions,
 ): Database {
-  const knex = createKnex(settings(url, { max: POOL_SIZE, session: SESSION, silenceMs }));
+  const writer = createKnex(settings(url, { max: WRITERS, session: SESSION, silenceMs }));
+  const reader = createKnex(settings(url, { max: READERS, session: SESSION, silenceMs }));
   // A migration may take longer than any request: it has no limits of its own. One session, which also holds the lock:
   // as long as the server still works for a process that died, nobody else begins.
   const migrator = createKnex(settings(url, { max: 1 }));
@@ -42,9 +45,9 @@ export function openPostgres(
 
   /** One transaction; whether its COMMIT was already on its way decides whether it may be tried again. */
   async function once<T>(verb: (work: Work) => Promise<T>, progress: { committing: boolean }): Promise<T> {
-    return knex.transaction(async (trx) => {
+    return writer.transaction(async (trx) => {
       const raw: WatchedClient = await trx.client.acquireConnection();
-      const connection = connectionOn(knex, raw);
+      const connection = connectionOn(writer, raw);
       const work: Work = {
         trx,
         connection,
@@ -63,7 +66,7 @@ export function openPostgres(
 
   return {
     engine: 'postgres',
-    read: { knex, connection: pooled(knex) },
+    read: { knex: reader, connection: pooled(reader) },
     async write(verb) {
       const deadline = Date.now() + busyWaitMs;
       for (let delay = 2; ; delay = Math.min(delay * 2, 200)) {
@@ -79,15 +82,16 @@ export function openPostgres(
       }
     },
     snapshot: (read) =>
-      knex.transaction(
+      reader.transaction(
         async (trx) =>
-          read({ knex: trx, connection: connectionOn(knex, await trx.client.acquireConnection()) }),
+          read({ knex: trx, connection: connectionOn(reader, await trx.client.acquireConnection()) }),
         { isolationLevel: 'repeatable read', readOnly: true },
       ),
-    now: () => instant(pooled(knex)),
+    now: () => instant(pooled(reader)),
     ...migrationsOf(migrator, (run) => holdingMigrationLock(migrator, run)),
     async close() {
-      await knex.destroy();
+      await writer.destroy();
+      await reader.destroy();
       await migrator.destroy();
     },
   };
