@@ -118,10 +118,8 @@ async function lockNextClaimable(work: Work): Promise<TaskFacts | undefined> {
   for (;;) {
     const next = await findNextClaimable(work, work.now);
     if (next === undefined) return undefined;
-    const free = await lockTaskUnlessHeld(work, next);
-    // It may have been started since the clock was read: nothing happens to it before that.
-    if (free) await work.readClock();
-    const facts = free ?? (await lockTask(work, (await findFree(work)) ?? next));
+    const facts =
+      (await lockTaskUnlessHeld(work, next)) ?? (await lockTask(work, (await findFree(work)) ?? next));
     if (facts && isClaimable(facts, work.now)) return facts;
   }
 }

@@ -35,6 +35,8 @@ export async function lockTask(work: Work, taskId: string): Promise<TaskFacts | 
 /** The same, but undefined at once when another transaction holds the row. */
 export async function lockTaskUnlessHeld(work: Work, taskId: string): Promise<TaskFacts | undefined> {
   const task = await lockFreeTaskRow.first(work, { task_id: taskId });
+  // Without a wait too: it may have been started since the clock was read, and nothing happens to it before that.
+  if (task) await work.readClock();
   return task && loadFacts(work, task);
 }
 
