@@ -13,7 +13,7 @@ import { checkDatabase, describeFinding } from '../../src/store/check-facts';
 import { hashSecret, insertToken, newSecret } from '../../src/store/credentials';
 import { type Database, openDatabase, type Work } from '../../src/store/database';
 import { insertDevice } from '../../src/store/devices';
-import { findTaskFacts } from '../../src/store/tasks';
+import { findNextClaimable, findTaskFacts } from '../../src/store/tasks';
 import { openTestDatabase } from '../../src/testing/open-test-database';
 import { makeUser, signInAdmin } from '../../src/testing/people-and-devices';
 import { cleanUp, type Serving, serve } from '../process/program';
@@ -220,17 +220,13 @@ export class Shop {
     );
   }
 
-  /** Lets fresh phones take what is left to claim. */
-  async drain(count: number): Promise<void> {
-    const phones = await this.seedPhones(count);
-    await inLots(count, (size, from) =>
-      this.database.write(async (work) => {
-        const made: Held[] = [];
-        for (const phone of phones.slice(from, from + size))
-          made.push(await holdNext(work, phone, 'CLAIMED'));
-        return made;
-      }),
-    );
+  /** Lets fresh phones take whatever is left to claim. */
+  async drain(): Promise<void> {
+    for (;;) {
+      const [phone] = (await this.seedPhones(1)) as [Phone];
+      if (!(await this.database.write((work) => findNextClaimable(work, work.now)))) return;
+      await this.database.write((work) => holdNext(work, phone, 'CLAIMED'));
+    }
   }
 
   /** Ends a lease by hand at an instant that many milliseconds from now. */
