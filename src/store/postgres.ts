@@ -103,10 +103,15 @@ interface PoolSettings {
   silenceMs?: number;
 }
 
+/** Knex would print plain lines into a log of JSON; what it has to say comes as the error of a call, and is logged there. */
+const SILENT = { warn: ignore, error: ignore, deprecate: ignore, debug: ignore };
+function ignore(): void {}
+
 function settings(url: string, { max, session, silenceMs }: PoolSettings): Knex.Config {
   return {
     client: 'pg',
     compileSqlOnError: false,
+    log: SILENT,
     acquireConnectionTimeout: POOL_WAIT_MS,
     connection: {
       connectionString: url,

@@ -136,16 +136,24 @@ const selectEarlierOf = statement<{ waiting: string; lapsed: string }, { id: str
  * out is as good as a task that waits.
  */
 export async function findFree(work: Work): Promise<string | undefined> {
-  const free =
-    (await lockFreeWaiting.first(work, { now: work.now })) ??
-    (await lockFreeLapsed.first(work, { now: work.now }));
-  return free?.id;
+  const { now } = work;
+  return earlierOf(
+    work,
+    await lockFreeWaiting.first(work, { now }),
+    await lockFreeLapsed.first(work, { now }),
+  );
 }
 
 /** The task to hand out next: earliest created, then smallest id, of those waiting or lapsed and still authorized. */
 export async function findNextClaimable(source: Source, now: Instant): Promise<string | undefined> {
-  const waiting = await selectWaiting.first(source, { now });
-  const lapsed = await selectLapsed.first(source, { now });
+  return earlierOf(
+    source,
+    await selectWaiting.first(source, { now }),
+    await selectLapsed.first(source, { now }),
+  );
+}
+
+async function earlierOf(source: Source, waiting?: Found, lapsed?: Found): Promise<string | undefined> {
   if (!waiting || !lapsed) return (waiting ?? lapsed)?.id;
   return (await selectEarlierOf.first(source, { waiting: waiting.id, lapsed: lapsed.id }))?.id;
 }

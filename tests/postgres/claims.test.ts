@@ -119,6 +119,20 @@ it('a phone gets the next claim that has run out at once while another takeover 
   await holder.query('rollback');
 });
 
+it('a claim that has run out goes before a younger task that waits, also while the head of the queue is held', async () => {
+  const [first, second] = (await shop.seedHeld(await shop.seedPhones(2), 'CLAIMED')).map(
+    ({ task_id }) => task_id,
+  ) as [string, string];
+  for (const task_id of [first, second]) await shop.endLease(task_id, -1_000);
+  const [younger] = (await shop.seedPending(1)) as [string];
+  const phones = await shop.seedPhones(2);
+  await hold(first);
+  const [one, two] = phones as [Phone, Phone];
+  expect((await claimThrough(0, one)).json?.task_id).toBe(second);
+  expect((await claimThrough(1, two)).json?.task_id).toBe(younger);
+  await holder.query('rollback');
+});
+
 it('with only the held task left a phone waits, and takes it when the holder gives it up', async () => {
   const [only] = (await shop.seedPending(1)) as [string];
   const [phone] = (await shop.seedPhones(1)) as [Phone];
