@@ -233,6 +233,12 @@ function failuresOf(): string {
     .join('\n');
 }
 
+/** Lines of the log that are no JSON: what reads it would stumble over them. */
+function strayLines(): string[] {
+  const lines = shop.servers.flatMap(({ program }) => program.stdout.split('\n'));
+  return lines.filter((line) => line !== '' && !line.startsWith('{"')).slice(0, 3);
+}
+
 /** Every 2xx of the whole test, read again. */
 async function expectNothingMissing(): Promise<void> {
   const client = await look();
@@ -242,6 +248,7 @@ async function expectNothingMissing(): Promise<void> {
   await client.end();
   expect(missing).toEqual([]);
   expect(await shop.findings()).toEqual([]);
+  expect(strayLines()).toEqual([]);
 }
 
 /** Both processes answer "ready" within the bound from now, by themselves. */
