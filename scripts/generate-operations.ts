@@ -1,5 +1,6 @@
 // Writes src/contract/generated/operations.gen.ts: what each operation takes and may answer, by operationId.
 // The types of hey-api know no media types and no 2xx headers; the server's handlers need both.
+// And sdk/src/gen/operations.gen.ts: which operations are whose; the generated client does not tell.
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { parse } from 'yaml';
@@ -9,6 +10,7 @@ interface MediaType {
 }
 interface Operation {
   operationId: string;
+  tags: string[];
   parameters?: { $ref: string }[];
   requestBody?: { content: Record<string, MediaType> };
   responses: Record<string, { content?: Record<string, MediaType> }>;
@@ -19,7 +21,8 @@ interface Contract {
 }
 
 const project = join(__dirname, '..');
-const target = join(process.env.CMBUYER_GENERATE_ROOT ?? project, 'src/contract/generated/operations.gen.ts');
+const root = process.env.CMBUYER_GENERATE_ROOT ?? project;
+const target = join(root, 'src/contract/generated/operations.gen.ts');
 const contract = parse(readFileSync(join(project, 'openapi/cmbuyer.yaml'), 'utf8')) as Contract;
 const operations = Object.values(contract.paths).flatMap((item) => Object.values(item));
 const imports = new Set<string>();
@@ -90,3 +93,13 @@ ${operations.map((operation) => `  '${operation.operationId}',`).join('\n')}
 
 mkdirSync(dirname(target), { recursive: true });
 writeFileSync(target, text);
+
+/** The operations of each side, for the SDK's clients. */
+const sides = ['device', 'admin', 'meta'].map((tag) => {
+  const names = operations
+    .filter(({ tags }) => tags[0] === tag)
+    .map(({ operationId }) => `  '${operationId}',`);
+  return `export const ${tag}Operations = [\n${names.join('\n')}\n] as const;\n`;
+});
+const header = '// Written by scripts/generate-operations.ts from openapi/cmbuyer.yaml; do not edit.\n';
+writeFileSync(join(root, 'sdk/src/gen/operations.gen.ts'), header + sides.join('\n'));

@@ -1,48 +1,8 @@
 import { CmbuyerNetworkError, toProblem } from './errors.js';
 import { type Client, createClient } from './gen/client/index.js';
+import { adminOperations, deviceOperations, metaOperations } from './gen/operations.gen.js';
 import * as generated from './gen/sdk.gen.js';
 import { createRetryingFetch, type RetryingFetchOptions } from './retry.js';
-
-const metaOperations = ['getHealth', 'getReadiness', 'getOpenapiYaml', 'getOpenapiJson'] as const;
-
-const deviceOperations = [
-  'loginDevice',
-  'logoutDevice',
-  'getDeviceContext',
-  'sendDeviceHeartbeat',
-  'claimNextTask',
-  'getHeldTask',
-  'getReferenceImage',
-  'startTask',
-  'sendTaskHeartbeat',
-  'fenceSubmission',
-  'reportSubmissionResult',
-] as const;
-
-const adminOperations = [
-  'loginAdmin',
-  'logoutAdmin',
-  'getAdminContext',
-  'changeOwnPassword',
-  'listTasks',
-  'createTask',
-  'getTask',
-  'updateTask',
-  'putReferenceImage',
-  'deleteReferenceImage',
-  'getTaskReferenceImage',
-  'startPurchase',
-  'listTaskEvents',
-  'listDevices',
-  'authorizeDevice',
-  'getDevice',
-  'updateDevice',
-  'revokeDevice',
-  'listUsers',
-  'createUser',
-  'updateUser',
-  'resetUserPassword',
-] as const;
 
 type Generated = typeof generated;
 const operations: Generated = { ...generated };

@@ -8,15 +8,9 @@ import { allFacts } from '../testing/all-facts';
 import { type EveryFact, makeEveryFact } from '../testing/every-fact';
 import { openTestDatabase } from '../testing/open-test-database';
 import { openPurchase, type Purchase } from '../testing/purchase';
-import {
-  type CheckReport,
-  checkDatabase,
-  checkFacts,
-  describeFinding,
-  describeReport,
-  FACT_CHECKS,
-} from './check-facts';
+import { type CheckReport, checkDatabase, checkFacts, describeFinding, describeReport } from './check-facts';
 import { type Database, openDatabase, type Work } from './database';
+import { FACT_CHECKS } from './fact-checks';
 
 let purchase: Purchase;
 let database: Database;

@@ -5,8 +5,10 @@ import BetterSqlite from 'better-sqlite3';
 import type { Knex } from 'knex';
 import { ConfigError } from '../config';
 import { Refusal } from '../contract/errors';
-import { checkFacts, FACT_CHECKS, readShape, type Table } from './check-facts';
+import { readShape, type Table } from './catalogue';
+import { checkFacts } from './check-facts';
 import type { Database, Work } from './database';
+import { FACT_CHECKS } from './fact-checks';
 
 export interface CopiedTable {
   name: string;
