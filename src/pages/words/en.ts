@@ -256,7 +256,7 @@ export const en: Words = {
   'situation.NEEDS_MANUAL':
     'The phone "{label}" could not go on: {reason}. Please decide: cancel, or back to draft.',
   'situation.NEEDS_MANUAL_reconcile':
-    'The result of the submission is not known. Check the unpaid orders in Pinduoduo, then record what you found.',
+    'The result of the submission is not known. Check the unpaid orders in Pinduoduo. Until that is known, do not order this again.',
   'situation.ORDERED': 'The order is placed and unpaid. A person pays in Pinduoduo; this system never pays.',
   'situation.FAILED': 'Checked: there is no order. The task has ended.',
   'situation.CANCELED': 'The task is canceled; no phone can act on it.',
