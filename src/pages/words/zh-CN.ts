@@ -241,7 +241,8 @@ export const zhCN = {
   'situation.SUBMITTING': '围栏已关闭，手机“{label}”正在提交订单。从现在起可能已经有订单。',
   'situation.SUBMITTING_lapsed': '手机“{label}”提交后失联。订单可能已经生成，也可能没有；请到拼多多里核对。',
   'situation.NEEDS_MANUAL': '手机“{label}”报告做不下去：{reason}。请决定取消还是退回草稿。',
-  'situation.NEEDS_MANUAL_reconcile': '提交结果不确定。请在拼多多的待付款订单里核对；核对清楚之前，不要重复下单。',
+  'situation.NEEDS_MANUAL_reconcile':
+    '提交结果不确定。请在拼多多的待付款订单里核对；核对清楚之前，不要重复下单。',
   'situation.ORDERED': '待付款订单已生成。付款由人在拼多多里完成，本系统不付款。',
   'situation.FAILED': '已核对：没有生成订单。任务到此结束。',
   'situation.CANCELED': '任务已取消，没有手机能再操作它。',
